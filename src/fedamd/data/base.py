@@ -1,0 +1,80 @@
+"""What data is: a data set in memory, and a partition that says which client owns which samples."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from fedamd.errors import FedamdError
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What is known exactly about a synthetic problem, in the paper's symbols (§4), for uniform client weights."""
+
+    L: float  # smoothness of every F_m
+    mu: float  # strong convexity (hence PL) of F
+    sigma: float  # σ: per-sample gradient noise, E‖∇f(x; z) − ∇F_m(x)‖² ≤ σ² for every client at the optimum
+    L_sigma: float  # average smoothness of the per-sample gradients around ∇F_m
+    optimum: Tensor  # x*, the minimiser of F
+    minimum: float  # F*
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Training and test samples as tensors; `classes` is 0 where targets are not class labels."""
+
+    name: str
+    inputs: Tensor  # (n, *shape), float
+    targets: Tensor  # (n,), int64 labels (or float)
+    test_inputs: Tensor
+    test_targets: Tensor
+    classes: int
+    clients: "Partition | None" = None  # who owns what, where the data set itself says so (synthetic problems)
+    constants: Constants | None = None
+
+    def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> "Dataset":
+        """The same data on another device, floating-point tensors in `dtype`."""
+
+        def move(values: Tensor) -> Tensor:
+            return values.to(device, dtype if values.is_floating_point() else None)
+
+        return replace(
+            self,
+            inputs=move(self.inputs),
+            targets=move(self.targets),
+            test_inputs=move(self.test_inputs),
+            test_targets=move(self.test_targets),
+        )
+
+
+@dataclass(frozen=True)
+class Partition:
+    """D_1 … D_M: client m owns the samples `order[offsets[m] : offsets[m + 1]]`."""
+
+    order: Tensor  # int64, sample numbers, client after client
+    offsets: Tensor  # int64, (M + 1,)
+    sizes: tuple[int, ...] = field(init=False)  # n_m, on the host
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sizes", tuple(self.offsets.diff().tolist()))
+        if not self.sizes or min(self.sizes) < 1:
+            raise FedamdError("a partition needs at least one client, and every client at least one sample")
+
+    @classmethod
+    def of(cls, owned: Sequence[Sequence[int] | Tensor]) -> "Partition":
+        """From one list of sample numbers per client."""
+        lists = [torch.as_tensor(samples, dtype=torch.int64) for samples in owned]
+        offsets = torch.zeros(len(lists) + 1, dtype=torch.int64)
+        if lists:
+            offsets[1:] = torch.tensor([len(samples) for samples in lists]).cumsum(0)
+        return cls(torch.cat(lists) if lists else torch.empty(0, dtype=torch.int64), offsets)
+
+    def __len__(self) -> int:
+        """M."""
+        return len(self.sizes)
+
+    def samples(self, client: int) -> Tensor:
+        """The sample numbers client m owns."""
+        return self.order[self.offsets[client] : self.offsets[client + 1]]
