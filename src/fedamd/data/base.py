@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol, Self
 
 import torch
 from torch import Tensor
@@ -49,6 +50,34 @@ class Dataset:
         )
 
 
+class Clients(Protocol):
+    """D_1 … D_M as engines use them: how many samples a client has, and which."""
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """n_1 … n_M."""
+        ...
+
+    def __len__(self) -> int:
+        """M."""
+        ...
+
+    def samples(self, client: int) -> Tensor:
+        """The sample numbers client m owns."""
+        ...
+
+    def gather(self, clients: Tensor, positions: Tensor) -> Tensor:
+        """The sample numbers (N, B) at `positions` (N, B) of the lists of `clients` (N,), on the tensors' device.
+
+        Positions lie in 0 … n_m − 1; this is the inner loop, so they are not checked.
+        """
+        ...
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same clients, answering on another device."""
+        ...
+
+
 @dataclass(frozen=True)
 class Partition:
     """D_1 … D_M: client m owns the samples `order[offsets[m] : offsets[m + 1]]`."""
@@ -78,3 +107,11 @@ class Partition:
     def samples(self, client: int) -> Tensor:
         """The sample numbers client m owns."""
         return self.order[self.offsets[client] : self.offsets[client + 1]]
+
+    def gather(self, clients: Tensor, positions: Tensor) -> Tensor:
+        """The sample numbers (N, B) at `positions` (N, B) of the lists of `clients` (N,)."""
+        return self.order[self.offsets[clients].unsqueeze(-1) + positions]
+
+    def to(self, device: torch.device | str) -> "Partition":
+        """The same partition on another device."""
+        return Partition(self.order.to(device), self.offsets.to(device))

@@ -1,0 +1,222 @@
+"""Partitioners: ways to share the training samples of a data set among M clients.
+
+A partitioner is a small frozen object that holds its options; calling it with a data set, the number of clients and a
+seed gives the partition. A request that cannot be met is refused at once, with the numbers that would work.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedamd.data.base import Clients, Dataset, Partition
+from fedamd.data.deal import apportion, deal
+from fedamd.data.seeding import generator
+from fedamd.data.virtual import VirtualPartition
+from fedamd.errors import FedamdError
+
+Indices = NDArray[np.int64]
+
+
+class Partitioner(Protocol):
+    """Shares the training samples of a data set among clients."""
+
+    def __call__(self, dataset: Dataset, clients: int, seed: int) -> Clients:
+        """The partition for this data set, M clients and seed."""
+        ...
+
+
+@dataclass(frozen=True)
+class ByClasses:
+    """Every client holds samples of exactly `classes_per_client` classes, the paper's split (two classes each).
+
+    Each class is cut into pieces of nearly one size, a client gets pieces of distinct classes, and every sample is used
+    once. Where the samples of every class divide evenly all clients are of equal size (Fashion-MNIST, M = 100: 600
+    each); elsewhere nothing is dropped, and sizes differ as little as the cut of whole classes allows.
+    """
+
+    classes_per_client: int = 2
+
+    def __post_init__(self) -> None:
+        _at_least_one("classes_per_client", self.classes_per_client)
+
+    def __call__(self, dataset: Dataset, clients: int, seed: int) -> Partition:
+        _at_least_one("the number of clients", clients)
+        rng = generator(seed)
+        pools = _samples_by_class(dataset, rng)
+        pieces = apportion([len(pool) for pool in pools], clients, self.classes_per_client, rng)
+        held = deal(pieces, clients, self.classes_per_client, rng)
+        owned: list[list[Indices]] = [[] for _ in range(clients)]
+        for pool, holders in zip(pools, held, strict=True):
+            for client, piece in zip(holders, np.array_split(pool, len(holders)), strict=True):
+                owned[client].append(piece)
+        return _partition([rng.permutation(np.concatenate(parts)) for parts in owned])
+
+
+@dataclass(frozen=True)
+class Dirichlet:
+    """Each class is shared in proportions drawn from Dirichlet(α): small α, few classes a client (Hsu et al., 2019).
+
+    A client left with fewer than `min_size` samples takes the rest, at random, from the largest clients.
+    """
+
+    alpha: float = 0.5
+    min_size: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.alpha <= 1e6:
+            raise FedamdError(f"the Dirichlet alpha lies above 0 and at most at 1e6; got {self.alpha}")
+        _at_least_one("min_size", self.min_size)
+
+    def __call__(self, dataset: Dataset, clients: int, seed: int) -> Partition:
+        _enough(dataset, clients, self.min_size)
+        rng = generator(seed)
+        owned: list[list[Indices]] = [[] for _ in range(clients)]
+        for pool in _samples_by_class(dataset, rng):
+            shares = rng.dirichlet(np.full(clients, self.alpha))
+            cuts = (shares.cumsum()[:-1] * len(pool)).astype(np.int64).clip(0, len(pool))
+            for parts, piece in zip(owned, np.split(pool, cuts), strict=True):
+                parts.append(piece)
+        return _partition(self._fill([rng.permutation(np.concatenate(parts)) for parts in owned]))
+
+    def _fill(self, owned: list[Indices]) -> list[Indices]:
+        """Every step fills a client or empties a donor down to `min_size`, so it ends after at most 2M of them."""
+        sizes = np.array([len(samples) for samples in owned])
+        while sizes.min() < self.min_size:
+            poor, rich = int(sizes.argmin()), int(sizes.argmax())
+            moved = min(self.min_size - sizes[poor], sizes[rich] - self.min_size)
+            owned[poor] = np.concatenate([owned[poor], owned[rich][-moved:]])
+            owned[rich] = owned[rich][:-moved]
+            sizes[poor] += moved
+            sizes[rich] -= moved
+        return owned
+
+
+@dataclass(frozen=True)
+class Iid:
+    """The shuffled samples in M parts, whose sizes differ by at most one."""
+
+    def __call__(self, dataset: Dataset, clients: int, seed: int) -> Partition:
+        _enough(dataset, clients, 1)
+        return _partition(np.array_split(generator(seed).permutation(len(dataset.inputs)), clients))
+
+
+@dataclass(frozen=True)
+class Lists:
+    """The user's own lists of sample numbers, one a client: in Python, or a JSON file `[[0, 5], [1, 2, 3], …]`.
+
+    A sample may be left out, but belongs to one client at most.
+    """
+
+    source: str | Path | Sequence[Sequence[int]]
+
+    def __call__(self, dataset: Dataset, clients: int, seed: int) -> Partition:  # noqa: ARG002 - nothing is drawn
+        lists = _read_lists(Path(self.source)) if isinstance(self.source, str | Path) else self.source
+        if len(lists) != clients:
+            raise FedamdError(f"{self._origin} has {len(lists)} clients, but {clients} are asked for")
+        owner: dict[int, int] = {}
+        for client, samples in enumerate(lists):
+            if len(samples) == 0:
+                raise FedamdError(f"{self._origin} gives client {client} no samples; every client needs at least one")
+            for sample in samples:
+                self._claim(owner, sample, client, len(dataset.inputs))
+        return Partition.of([[int(sample) for sample in samples] for samples in lists])
+
+    def _claim(self, owner: dict[int, int], sample: object, client: int, population: int) -> None:
+        if isinstance(sample, bool) or not isinstance(sample, int | np.integer):
+            raise FedamdError(f"{self._origin} gives client {client} the sample {sample!r}, which is no whole number")
+        if not 0 <= sample < population:
+            raise FedamdError(
+                f"{self._origin} gives client {client} the sample {sample}; they go from 0 to {population - 1}"
+            )
+        if sample in owner:
+            raise FedamdError(
+                f"{self._origin} gives the sample {sample} to client {owner[int(sample)]} and to {client}"
+            )
+        owner[int(sample)] = client
+
+    @property
+    def _origin(self) -> str:
+        return f"the partition {self.source}" if isinstance(self.source, str | Path) else "the list of lists"
+
+
+@dataclass(frozen=True)
+class Natural:
+    """The clients the data set itself has, as the synthetic problems do."""
+
+    def __call__(self, dataset: Dataset, clients: int, seed: int) -> Partition:  # noqa: ARG002 - nothing is drawn
+        if dataset.clients is None:
+            raise FedamdError(f"{dataset.name} has no clients of its own; choose another partitioner, such as iid")
+        if len(dataset.clients) != clients:
+            raise FedamdError(
+                f"{dataset.name} has {len(dataset.clients)} clients of its own, but {clients} are asked for"
+            )
+        return dataset.clients
+
+
+@dataclass(frozen=True)
+class Virtual:
+    """`samples_per_client` samples each, computed on the fly: for federations too large to store (VirtualPartition)."""
+
+    samples_per_client: int = 100
+
+    def __post_init__(self) -> None:
+        _at_least_one("samples_per_client", self.samples_per_client)
+
+    def __call__(self, dataset: Dataset, clients: int, seed: int) -> VirtualPartition:
+        return VirtualPartition(clients, self.samples_per_client, len(dataset.inputs), seed)
+
+
+PARTITIONERS: dict[str, type[Partitioner]] = {
+    "classes": ByClasses,
+    "dirichlet": Dirichlet,
+    "iid": Iid,
+    "lists": Lists,
+    "natural": Natural,
+    "virtual": Virtual,
+}
+
+
+def _at_least_one(name: str, value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise FedamdError(f"{name} is a whole number of at least 1; got {value!r}")
+
+
+def _enough(dataset: Dataset, clients: int, min_size: int) -> None:
+    _at_least_one("the number of clients", clients)
+    samples = len(dataset.inputs)
+    if clients * min_size > samples:
+        raise FedamdError(
+            f"{dataset.name} has {samples} samples, too few for {clients} clients of at least {min_size} each; "
+            f"at most {samples // min_size} clients are possible"
+        )
+
+
+def _samples_by_class(dataset: Dataset, rng: np.random.Generator) -> list[Indices]:
+    """The shuffled sample numbers of every class that occurs."""
+    if dataset.classes < 1:
+        raise FedamdError(f"{dataset.name} has no class labels to share samples by; choose iid or natural")
+    labels = dataset.targets.cpu().numpy()
+    return [rng.permutation(np.flatnonzero(labels == label)) for label in np.unique(labels)]
+
+
+def _partition(owned: Sequence[Indices]) -> Partition:
+    return Partition.of([samples.tolist() for samples in owned])
+
+
+def _read_lists(path: Path) -> list[list[Any]]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FedamdError(f"the partition {path} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise FedamdError(f"the partition {path} is not JSON: {error}") from error
+    if not isinstance(content, list) or not all(isinstance(samples, list) for samples in content):
+        raise FedamdError(
+            f"the partition {path} must be a list of lists of sample numbers, such as [[0, 5], [1, 2, 3]]"
+        )
+    return content

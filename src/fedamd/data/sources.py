@@ -1,0 +1,139 @@
+"""The data sets fedamd knows by name: `load("fashion-mnist")` gives one as tensors."""
+
+import difflib
+import hashlib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedamd.data.base import Dataset
+from fedamd.data.idx import read_labelled
+from fedamd.data.locate import IDX_SETS, find, folders
+from fedamd.data.synthetic import logistic, quadratic
+from fedamd.errors import FedamdError
+
+MEAN, STD = 0.1307, 0.3081  # MNIST's; the paper normalises all its images with them
+DIGITS_TEST = 297
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a named data set is, and how to get it; sizes are None where the options of `read` decide."""
+
+    description: str
+    shape: tuple[int, ...] | None  # of one input
+    classes: int
+    train: int | None
+    test: int | None
+    obtain: str
+    read: Callable[..., Dataset]
+
+
+def load(name: str, **options: Any) -> Dataset:
+    """The data set of that name; only synthetic ones take options."""
+    source = _source(name)
+    known = list(inspect.signature(source.read).parameters)
+    unknown = [option for option in options if option not in known]
+    if unknown:
+        allowed = f"it takes {', '.join(known)}" if known else "it takes none"
+        raise FedamdError(f"the data set {name} has no option {unknown[0]}; {allowed}")
+    return source.read(**options)
+
+
+def where(name: str) -> Path | None:
+    """The folder the files of a data set were found in; None where none were found, or none are needed."""
+    _source(name)
+    files = find(name) if name in IDX_SETS else None
+    return files.train_images.parent if files else None
+
+
+def _source(name: str) -> Source:
+    if name in SOURCES:
+        return SOURCES[name]
+    near = difflib.get_close_matches(name, SOURCES, n=1)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    raise FedamdError(f"there is no data set {name!r}; there are {', '.join(SOURCES)}.{hint}")
+
+
+def _read_images(name: str) -> Dataset:
+    files = find(name)
+    if files is None:
+        looked = "".join(f"\n  {folder}" for folder in folders(name))
+        raise FedamdError(
+            f"the files of {name} were not found. To get them: {SOURCES[name].obtain}. Looked in:{looked}"
+        )
+    train = _images(name, files.train_images, files.train_labels)
+    _refuse_namesake(name, train[1], files.train_labels)
+    return Dataset(name, *train, *_images(name, files.test_images, files.test_labels), classes=SOURCES[name].classes)
+
+
+def _images(name: str, images_path: Path, labels_path: Path) -> tuple[Tensor, Tensor]:
+    images, labels = read_labelled(images_path, labels_path)
+    source = SOURCES[name]
+    if images.shape[1:] != (28, 28):
+        raise FedamdError(f"{images_path} holds images of {tuple(images.shape[1:])} pixels; {name} has (28, 28)")
+    if labels.max() >= source.classes:
+        raise FedamdError(f"{labels_path} holds the label {labels.max()}; {name} has 0 to {source.classes - 1}")
+    if IDX_SETS[name].transposed:
+        images = images.transpose(1, 2).contiguous()
+    return images.unsqueeze(1).float().div_(255).sub_(MEAN).div_(STD), labels.long()
+
+
+def _refuse_namesake(name: str, labels: Tensor, path: Path) -> None:
+    """MNIST and Fashion-MNIST have the same file names: a folder of one must not pass for the other."""
+    digest = hashlib.sha256(labels.byte().numpy().tobytes()).hexdigest()
+    for other in IDX_SETS.values():
+        if other.name != name and digest == other.labels_sha256:
+            raise FedamdError(
+                f"{path} belongs to {other.name}, not to {name}; put each set in a folder of its own name"
+            )
+
+
+def _read_digits() -> Dataset:
+    """Scikit-learn's digits; within each class the test samples are spread evenly over the writers."""
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        raise FedamdError("the data set digits comes with scikit-learn: pip install scikit-learn") from error
+    bunch = load_digits()
+    inputs = torch.tensor(bunch.images, dtype=torch.float32).unsqueeze(1) / 16
+    targets = torch.tensor(bunch.target, dtype=torch.int64)
+    by_class = targets.argsort(stable=True)
+    test = torch.zeros(len(targets), dtype=torch.bool)
+    test[by_class[torch.arange(DIGITS_TEST) * len(targets) // DIGITS_TEST]] = True
+    mean, std = inputs[~test].mean(), inputs[~test].std()
+    inputs = (inputs - mean) / std
+    return Dataset("digits", inputs[~test], targets[~test], inputs[test], targets[test], classes=10)
+
+
+def _idx(name: str, description: str, train: int, test: int, obtain: str = "") -> Source:
+    ways = f"run `fedamd data fetch {name}`{obtain}, or set FEDAMD_DATA to a folder that has them"
+    return Source(description, (1, 28, 28), 10, train, test, ways, partial(_read_images, name))
+
+
+SOURCES: dict[str, Source] = {
+    "digits": Source(
+        "8×8 handwritten digits", (1, 8, 8), 10, 1500, DIGITS_TEST, "comes with scikit-learn", _read_digits
+    ),
+    "fashion-mnist": _idx(
+        "fashion-mnist",
+        "28×28 articles of clothing (the paper's Table 2)",
+        60_000,
+        10_000,
+        ", or install the Debian package dataset-fashion-mnist",
+    ),
+    "mnist": _idx("mnist", "28×28 handwritten digits", 60_000, 10_000),
+    "emnist-digits": _idx(
+        "emnist-digits", "28×28 handwritten digits, extended (the paper's last figure)", 240_000, 40_000
+    ),
+    "quadratic": Source("quadratic problem with known constants", None, 0, None, None, "computed", quadratic),
+    "logistic": Source(
+        "regularised logistic regression with known constants", None, 2, None, None, "computed", logistic
+    ),
+}
