@@ -2,7 +2,7 @@
 
 from fedamd.data.base import Clients, Constants, Dataset, Partition
 from fedamd.data.fetch import fetch
-from fedamd.data.partition import PARTITIONERS, Partitioner
+from fedamd.data.partition import PARTITIONERS, Partitioner, partitioner
 from fedamd.data.sources import SOURCES, Source, load, where
 from fedamd.data.virtual import VirtualPartition
 
@@ -18,5 +18,6 @@ __all__ = [
     "VirtualPartition",
     "fetch",
     "load",
+    "partitioner",
     "where",
 ]

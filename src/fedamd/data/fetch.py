@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from fedamd.data.locate import cache_folder
+from fedamd.data.registry import look_up
 from fedamd.errors import FedamdError
 
 TIMEOUT = 30.0  # seconds without an answer
@@ -78,9 +79,8 @@ REMOTES = {
 
 def fetch(name: str, folder: Path | None = None) -> Path:
     """Downloads a data set, by default into the user's cache where `load` finds it; returns the folder."""
-    if name not in REMOTES:
-        raise FedamdError(f"{name!r} cannot be downloaded; these can: {', '.join(REMOTES)}")
-    remote, target = REMOTES[name], folder or cache_folder(name)
+    remote = look_up("download of", name, REMOTES)
+    target = folder or cache_folder(name)
     try:
         target.mkdir(parents=True, exist_ok=True)
         for file, sha256 in remote.sha256.items():
@@ -93,7 +93,7 @@ def fetch(name: str, folder: Path | None = None) -> Path:
 
 
 def _present(target: Path, remote: Remote, file: str, sha256: str) -> bool:
-    """Archive members carry no hash of their own, but only a checked archive ever put them there."""
+    """Archive members have no published hash: they are trusted to come from a checked archive."""
     if remote.members:
         return all((target / wanted).is_file() for wanted in remote.wanted)
     return (target / file).is_file() and _digest(target / file) == sha256

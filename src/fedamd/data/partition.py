@@ -5,7 +5,7 @@ seed gives the partition. A request that cannot be met is refused at once, with 
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fedamd.data.base import Clients, Dataset, Partition
 from fedamd.data.deal import apportion, deal
+from fedamd.data.registry import check_options, look_up
 from fedamd.data.seeding import generator
 from fedamd.data.virtual import VirtualPartition
 from fedamd.errors import FedamdError
@@ -171,7 +172,7 @@ class Virtual:
         return VirtualPartition(clients, self.samples_per_client, len(dataset.inputs), seed)
 
 
-PARTITIONERS: dict[str, type[Partitioner]] = {
+PARTITIONERS: dict[str, Callable[..., Partitioner]] = {
     "classes": ByClasses,
     "dirichlet": Dirichlet,
     "iid": Iid,
@@ -179,6 +180,13 @@ PARTITIONERS: dict[str, type[Partitioner]] = {
     "natural": Natural,
     "virtual": Virtual,
 }
+
+
+def partitioner(name: str, **options: Any) -> Partitioner:
+    """The partitioner of that name with these options."""
+    make = look_up("partitioner", name, PARTITIONERS)
+    check_options(f"the partitioner {name}", make, options)
+    return make(**options)
 
 
 def _at_least_one(name: str, value: int) -> None:

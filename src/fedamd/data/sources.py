@@ -1,8 +1,6 @@
 """The data sets fedamd knows by name: `load("fashion-mnist")` gives one as tensors."""
 
-import difflib
 import hashlib
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +13,7 @@ from torch import Tensor
 from fedamd.data.base import Dataset
 from fedamd.data.idx import read_labelled
 from fedamd.data.locate import IDX_SETS, find, folders
+from fedamd.data.registry import check_options, look_up
 from fedamd.data.synthetic import logistic, quadratic
 from fedamd.errors import FedamdError
 
@@ -37,28 +36,16 @@ class Source:
 
 def load(name: str, **options: Any) -> Dataset:
     """The data set of that name; only synthetic ones take options."""
-    source = _source(name)
-    known = list(inspect.signature(source.read).parameters)
-    unknown = [option for option in options if option not in known]
-    if unknown:
-        allowed = f"it takes {', '.join(known)}" if known else "it takes none"
-        raise FedamdError(f"the data set {name} has no option {unknown[0]}; {allowed}")
+    source = look_up("data set", name, SOURCES)
+    check_options(f"the data set {name}", source.read, options)
     return source.read(**options)
 
 
 def where(name: str) -> Path | None:
     """The folder the files of a data set were found in; None where none were found, or none are needed."""
-    _source(name)
+    look_up("data set", name, SOURCES)
     files = find(name) if name in IDX_SETS else None
     return files.train_images.parent if files else None
-
-
-def _source(name: str) -> Source:
-    if name in SOURCES:
-        return SOURCES[name]
-    near = difflib.get_close_matches(name, SOURCES, n=1)
-    hint = f" Did you mean {near[0]}?" if near else ""
-    raise FedamdError(f"there is no data set {name!r}; there are {', '.join(SOURCES)}.{hint}")
 
 
 def _read_images(name: str) -> Dataset:
