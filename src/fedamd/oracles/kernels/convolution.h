@@ -1,0 +1,263 @@
+// A convolution (no padding, any stride) with the ReLU and the 2 × 2 max-pooling behind it, where there are such.
+#pragma once
+
+#include <algorithm>
+
+#include "layer.h"
+
+namespace fedamd {
+
+struct Kernel {
+    int rows, columns, stride_rows, stride_columns;
+};
+
+class Convolution final : public Layer {
+  public:
+    Convolution(Shape in, int channels, Kernel kernel, bool bias, bool relu, bool pool)
+        : Layer(in, pooled(convolved(in, channels, kernel), pool),
+                Index(channels) * (Index(in.channels) * kernel.rows * kernel.columns + bias)),
+          conv(convolved(in, channels, kernel)), kernel(kernel), weights(in.channels * kernel.rows * kernel.columns),
+          bias(bias), with_relu(relu), pool(pool) {}
+
+    static Shape convolved(Shape in, int channels, Kernel k) {
+        return {channels, (in.height - k.rows) / k.stride_rows + 1, (in.width - k.columns) / k.stride_columns + 1};
+    }
+
+    bool keeps_marks() const override { return pool; }
+    Index scratch() const override { return SHARED * (strip_rows() * Index(conv.width) + weights); }
+
+    void forward(const Pass& pass) const override {
+        for (int b = 0; b < pass.blocks; ++b)
+            for (int y = 0; y < out.height; ++y)
+                if (pool)
+                    for (int x = 0; x < out.width; ++x) pooled_window(pass, b, y, x);
+                else
+                    parts(out.width, 4, [&](int x, int size) {
+                        dispatch<4>(size, [&](auto P) { row_of_outputs<P>(pass, b, y, x); });
+                    });
+    }
+
+    void backward(const Pass& pass) const override {
+        if (pass.d_in) std::fill(pass.d_in, pass.d_in + pass.blocks * in.size(), ZERO);
+        parts(conv.channels, SHARED, [&](int first, int size) {
+            dispatch<SHARED>(size, [&](auto O) { backward_channels<O>(pass, first); });
+        });
+    }
+
+  private:
+    static constexpr int SHARED = 4;  // output channels that go through the backward pass together
+    static Shape pooled(Shape shape, bool pool) {
+        return pool ? Shape{shape.channels, shape.height / 2, shape.width / 2} : shape;
+    }
+
+    // Forward: O channels at P places, place p being `offset[p]` behind `in`.
+    template <int O, int P>
+    __attribute__((always_inline)) void convolve(Lanes (&acc)[O][P], const float* parameters, int first, const Lanes* x,
+                                                 const Index (&offset)[P]) const {
+        const float* w = parameters + Index(first) * weights;
+        const float* offsets = parameters + Index(conv.channels) * weights + first;
+        for (int o = 0; o < O; ++o)
+            for (int p = 0; p < P; ++p) acc[o][p] = ZERO + (bias ? offsets[o] : 0);
+        for (int c = 0; c < in.channels; ++c)
+            for (int i = 0; i < kernel.rows; ++i) {
+                multiply<O, P>(acc, w, weights, 1, x + (Index(c) * in.height + i) * in.width, offset, 1, kernel.columns);
+                w += kernel.columns;
+            }
+    }
+
+    void pooled_window(const Pass& pass, int b, int y, int x) const {
+        const Index down = Index(kernel.stride_rows) * in.width, right = kernel.stride_columns;
+        const Lanes* window = pass.in + b * in.size() + 2 * y * down + 2 * x * right;
+        const Index offset[4] = {0, right, down, down + right};
+        parts(conv.channels, 6, [&](int first, int size) {
+            dispatch<6>(size, [&](auto O) {
+                Lanes acc[O][4];
+                convolve<O, 4>(acc, pass.parameters, first, window, offset);
+                for (int o = 0; o < O; ++o) {
+                    const Index at = b * out.size() + (Index(first + o) * out.height + y) * out.width + x;
+                    Largest largest(acc[o][0]);
+                    for (int p = 1; p < 4; ++p) largest.consider(acc[o][p], p);
+                    const Choice off = with_relu ? largest.value <= 0 : Choice{};
+                    pass.out[at] = off ? ZERO : largest.value;
+                    if (pass.marks) pass.marks[at] = __builtin_convertvector(off ? Choice{} - 1 : largest.place, Marks);
+                }
+            });
+        });
+    }
+
+    template <int P>
+    void row_of_outputs(const Pass& pass, int b, int y, int x) const {
+        const Lanes* start = pass.in + b * in.size() + Index(y) * kernel.stride_rows * in.width + x * kernel.stride_columns;
+        parts(conv.channels, 6, [&](int first, int size) {
+            dispatch<6>(size, [&](auto O) {
+                Lanes acc[O][P];
+                convolve<O, P>(acc, pass.parameters, first, start, Strided<P>(kernel.stride_columns).at);
+                for (int o = 0; o < O; ++o) {
+                    Lanes* to = pass.out + b * out.size() + (Index(first + o) * out.height + y) * out.width + x;
+                    for (int p = 0; p < P; ++p) to[p] = with_relu ? relu(acc[o][p]) : acc[o][p];
+                }
+            });
+        });
+    }
+
+    // Backward goes through the image in strips of rows small enough to stay in the first-level cache: the gradient at
+    // the convolution's own output is laid out for one strip, then used for the weights and for the input.
+    int strip_rows() const {
+        const int most = std::max(1, 256 / (SHARED * conv.width));
+        return std::min(conv.height, std::max(2, most - most % 2));  // even: whole windows of the pooling
+    }
+
+    template <int O>
+    void backward_channels(const Pass& pass, int first) const {
+        const float* w = pass.parameters + Index(first) * weights;
+        Lanes* strip = pass.scratch;
+        Lanes* sums = strip + SHARED * strip_rows() * Index(conv.width);
+        std::fill(sums, sums + Index(O) * weights, ZERO);
+        Lanes offsets[O] = {};
+        for (int b = 0; b < pass.blocks; ++b)
+            for (int y = 0; y < conv.height; y += strip_rows()) {
+                const int rows = std::min(strip_rows(), conv.height - y);
+                for (int o = 0; o < O; ++o) {
+                    Lanes* to = strip + Index(o) * rows * conv.width;
+                    if (pool)
+                        spread(pass, b, first + o, y, rows, to);
+                    else
+                        take(pass, b, first + o, y, rows, to);
+                    if (bias)
+                        for (Index i = 0; i < Index(rows) * conv.width; ++i) offsets[o] += to[i];
+                }
+                weight_gradient<O>(pass.in + b * in.size(), strip, y, rows, sums);
+                if (pass.d_in) input_gradient(w, strip, O, y, rows, pass.d_in + b * in.size());
+            }
+        float* gradient = pass.gradient + Index(first) * weights;
+        for (Index i = 0; i < Index(O) * weights; ++i) gradient[i] += sum(sums[i]);
+        if (bias)
+            for (int o = 0; o < O; ++o) pass.gradient[Index(conv.channels) * weights + first + o] += sum(offsets[o]);
+    }
+
+    // One channel's rows of the gradient at the convolution's output, from that behind pooling and ReLU …
+    void spread(const Pass& pass, int b, int o, int y, int rows, Lanes* to) const {
+        if (conv.height % 2 || conv.width % 2) std::fill(to, to + Index(rows) * conv.width, ZERO);
+        for (int row = 0; row + 1 < rows; row += 2) {
+            const Index at = b * out.size() + (Index(o) * out.height + (y + row) / 2) * out.width;
+            Lanes* upper = to + Index(row) * conv.width;
+            Lanes* lower = upper + conv.width;
+            for (int x = 0; x < out.width; ++x) {
+                const Lanes d = pass.d_out[at + x];
+                const Choice chosen = __builtin_convertvector(pass.marks[at + x], Choice);
+                upper[2 * x] = chosen == 0 ? d : ZERO;
+                upper[2 * x + 1] = chosen == 1 ? d : ZERO;
+                lower[2 * x] = chosen == 2 ? d : ZERO;
+                lower[2 * x + 1] = chosen == 3 ? d : ZERO;
+            }
+        }
+    }
+
+    // … or behind ReLU alone.
+    void take(const Pass& pass, int b, int o, int y, int rows, Lanes* to) const {
+        const Index at = b * out.size() + (Index(o) * out.height + y) * out.width;
+        for (Index i = 0; i < Index(rows) * conv.width; ++i)
+            to[i] = with_relu ? behind_relu(pass.d_out[at + i], pass.out[at + i]) : pass.d_out[at + i];
+    }
+
+    // sums[o][c, i, j] += Σ_{y, x} strip[o][y, x] · in[c, y + i, x + j], still one sum per lane.
+    template <int O>
+    void weight_gradient(const Lanes* image, const Lanes* strip, int y, int rows, Lanes* sums) const {
+        parts(kernel.columns, 5, [&](int column, int columns) {
+            dispatch<5>(columns, [&](auto J) {
+                for (int c = 0; c < in.channels; ++c)
+                    for (int i = 0; i < kernel.rows; ++i) {
+                        const Lanes* x = image + (Index(c) * in.height + y * kernel.stride_rows + i) * in.width + column;
+                        correlate<O, J>(x, strip, rows, sums + (Index(c) * kernel.rows + i) * kernel.columns + column);
+                    }
+            });
+        });
+    }
+
+    template <int O, int J>
+    void correlate(const Lanes* image, const Lanes* strip, int rows, Lanes* sums) const {
+        Lanes acc[O][J];
+        for (int o = 0; o < O; ++o)
+            for (int j = 0; j < J; ++j) acc[o][j] = sums[Index(o) * weights + j];
+        const Index channel = Index(rows) * conv.width;
+        for (int row = 0; row < rows; ++row) {
+            const Lanes* x = image + Index(row) * kernel.stride_rows * in.width;
+            const Lanes* d = strip + Index(row) * conv.width;
+            for (int column = 0; column < conv.width; ++column) {
+                Lanes values[O];
+#pragma GCC unroll 16
+                for (int o = 0; o < O; ++o) values[o] = d[o * channel];
+#pragma GCC unroll 16
+                for (int j = 0; j < J; ++j) {
+                    const Lanes neighbour = x[j];
+#pragma GCC unroll 16
+                    for (int o = 0; o < O; ++o) acc[o][j] += values[o] * neighbour;
+                }
+                ++d;
+                x += kernel.stride_columns;
+            }
+        }
+        for (int o = 0; o < O; ++o)
+            for (int j = 0; j < J; ++j) sums[Index(o) * weights + j] = acc[o][j];
+    }
+
+    // d_in[c, y + i, x + j] += Σ_o w[o, c, i, j] · strip[o][y, x]: T neighbouring outputs into T + J − 1 inputs at once.
+    void input_gradient(const float* w, const Lanes* strip, int outputs, int y, int rows, Lanes* d_in) const {
+        parts(kernel.columns, 5, [&](int column, int columns) {
+            parts(in.channels, 3, [&](int channel, int channels) {
+                const float* part = w + Index(channel) * kernel.rows * kernel.columns + column;
+                Lanes* to = d_in + (Index(channel) * in.height + y * kernel.stride_rows) * in.width + column;
+                dispatch<3, 5>(channels, columns, [&](auto C, auto J) { scatter_rows<C, J>(part, strip, outputs, rows, to); });
+            });
+        });
+    }
+
+    template <int C, int J>
+    void scatter_rows(const float* w, const Lanes* strip, int outputs, int rows, Lanes* to) const {
+        const int together = kernel.stride_columns == 1 ? conv.width / 4 * 4 : 0;
+        for (int row = 0; row < (rows - 1) * kernel.stride_rows + kernel.rows; ++row, to += in.width) {
+            for (int x = 0; x < together; x += 4) scatter<C, J, 4>(w, strip + x, outputs, row, rows, to + x);
+            for (int x = together; x < conv.width; ++x)
+                scatter<C, J, 1>(w, strip + x, outputs, row, rows, to + Index(x) * kernel.stride_columns);
+        }
+    }
+
+    // Into input row `row` (counted from the strip's first): every strip row that reaches it, with its kernel row.
+    template <int C, int J, int T>
+    void scatter(const float* w, const Lanes* strip, int outputs, int row, int rows, Lanes* to) const {
+        constexpr int N = T + J - 1;
+        const Index plane = Index(in.height) * in.width, area = Index(kernel.rows) * kernel.columns;
+        Lanes acc[C][N];
+        for (int c = 0; c < C; ++c)
+            for (int n = 0; n < N; ++n) acc[c][n] = to[c * plane + n];
+        const int first = std::max(0, (row - kernel.rows + kernel.stride_rows) / kernel.stride_rows);
+        const int last = std::min(rows - 1, row / kernel.stride_rows);
+        for (int y = first; y <= last; ++y) {
+            const int i = row - y * kernel.stride_rows;
+            for (int o = 0; o < outputs; ++o) {
+                const Lanes* d = strip + (Index(o) * rows + y) * conv.width;
+                const float* weight = w + Index(o) * weights + Index(i) * kernel.columns;
+                Lanes values[T];
+#pragma GCC unroll 16
+                for (int t = 0; t < T; ++t) values[t] = d[t];
+#pragma GCC unroll 16
+                for (int c = 0; c < C; ++c)
+#pragma GCC unroll 16
+                    for (int j = 0; j < J; ++j) {
+                        const float scalar = weight[c * area + j];
+#pragma GCC unroll 16
+                        for (int t = 0; t < T; ++t) acc[c][t + j] += values[t] * scalar;
+                    }
+            }
+        }
+        for (int c = 0; c < C; ++c)
+            for (int n = 0; n < N; ++n) to[c * plane + n] = acc[c][n];
+    }
+
+    const Shape conv;  // at the convolution's own output, before pooling
+    const Kernel kernel;
+    const int weights;  // of one output channel
+    const bool bias, with_relu, pool;
+};
+
+}  // namespace fedamd

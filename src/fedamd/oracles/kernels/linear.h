@@ -1,0 +1,112 @@
+// A linear layer with the ReLU behind it, if there is one.
+#pragma once
+
+#include <algorithm>
+
+#include "layer.h"
+
+namespace fedamd {
+
+class Linear final : public Layer {
+  public:
+    Linear(Index inputs, int outputs, bool bias, bool relu)
+        : Layer({int(inputs), 1, 1}, {outputs, 1, 1}, outputs * (inputs + bias)),
+          inputs(int(inputs)), outputs(outputs), bias(bias), with_relu(relu) {}
+
+    Index scratch() const override { return Index(GROUP) * LANES * row(); }
+
+    void forward(const Pass& pass) const override {
+        parts(outputs, 6, [&](int first, int size) {
+            dispatch<6, GROUP>(size, pass.blocks, [&](auto O, auto P) { forward_outputs<O, P>(pass, first); });
+        });
+    }
+
+    void backward(const Pass& pass) const override {
+        if (with_relu)
+            for (Index i = 0; i < Index(pass.blocks) * outputs; ++i)
+                pass.d_out[i] = behind_relu(pass.d_out[i], pass.out[i]);
+        if (bias) bias_gradient(pass);
+        weight_gradient(pass);
+        if (pass.d_in) input_gradient(pass);
+    }
+
+  private:
+    template <int O, int P>
+    void forward_outputs(const Pass& pass, int first) const {
+        const float* offsets = pass.parameters + Index(outputs) * inputs + first;
+        Lanes acc[O][P];
+        for (int o = 0; o < O; ++o)
+            for (int p = 0; p < P; ++p) acc[o][p] = ZERO + (bias ? offsets[o] : 0);
+        const float* w = pass.parameters + Index(first) * inputs;
+        multiply<O, P>(acc, w, inputs, 1, pass.in, Strided<P>(inputs).at, 1, inputs);
+        for (int o = 0; o < O; ++o)
+            for (int p = 0; p < P; ++p)
+                pass.out[Index(p) * outputs + first + o] = with_relu ? relu(acc[o][p]) : acc[o][p];
+    }
+
+    int row() const { return (inputs + LANES - 1) / LANES; }  // one sample's inputs, in `Lanes`
+
+    void bias_gradient(const Pass& pass) const {
+        float* gradient = pass.gradient + Index(outputs) * inputs;
+        for (int o = 0; o < outputs; ++o) {
+            Lanes total = ZERO;
+            for (int b = 0; b < pass.blocks; ++b) total += pass.d_out[Index(b) * outputs + o];
+            gradient[o] += sum(total);
+        }
+    }
+
+    // ∂loss/∂W = Σ_samples d_out · inᵀ. Here the lanes hold 16 inputs of one sample, so nothing is summed across lanes.
+    void weight_gradient(const Pass& pass) const {
+        for (int b = 0; b < pass.blocks; ++b)
+            samples_first(pass.in + Index(b) * inputs, pass.scratch + Index(b) * LANES * row());
+        parts(row(), 4, [&](int column, int columns) {
+            parts(outputs, 6, [&](int first, int size) {
+                dispatch<6, 4>(size, columns, [&](auto O, auto P) { weight_tile<O, P>(pass, first, column); });
+            });
+        });
+    }
+
+    template <int O, int P>
+    void weight_tile(const Pass& pass, int first, int column) const {
+        Lanes acc[O][P] = {};
+        for (int b = 0; b < pass.blocks; ++b) {
+            const float* d_out = reinterpret_cast<const float*>(pass.d_out + Index(b) * outputs + first);
+            const Lanes* samples = pass.scratch + Index(b) * LANES * row() + column;
+            multiply<O, P>(acc, d_out, LANES, 1, samples, Strided<P>(1).at, row(), LANES);
+        }
+        for (int o = 0; o < O; ++o)
+            for (int p = 0; p < P; ++p) {
+                const int i = (column + p) * LANES;
+                add(pass.gradient + Index(first + o) * inputs + i, acc[o][p], std::min(LANES, inputs - i));
+            }
+    }
+
+    // A block transposed: from 16 samples in the lanes to one row of inputs after the other.
+    void samples_first(const Lanes* in, Lanes* samples) const {
+        for (int column = 0; column < row(); ++column) {
+            Lanes tile[LANES] = {};
+            std::copy(in + column * LANES, in + std::min(inputs, (column + 1) * LANES), tile);
+            transpose(tile);
+            for (int lane = 0; lane < LANES; ++lane) samples[Index(lane) * row() + column] = tile[lane];
+        }
+    }
+
+    void input_gradient(const Pass& pass) const {
+        parts(inputs, 6, [&](int first, int size) {
+            dispatch<6, GROUP>(size, pass.blocks, [&](auto I, auto P) { input_tile<I, P>(pass, first); });
+        });
+    }
+
+    template <int I, int P>
+    void input_tile(const Pass& pass, int first) const {
+        Lanes acc[I][P] = {};
+        multiply<I, P>(acc, pass.parameters + first, 1, inputs, pass.d_out, Strided<P>(outputs).at, 1, outputs);
+        for (int i = 0; i < I; ++i)
+            for (int p = 0; p < P; ++p) pass.d_in[Index(p) * inputs + first + i] = acc[i][p];
+    }
+
+    const int inputs, outputs;
+    const bool bias, with_relu;
+};
+
+}  // namespace fedamd

@@ -1,0 +1,207 @@
+// The C interface of the native gradient oracle: a network is created once, then gradients and scores are asked of it.
+//
+// Every function returns null, or a sentence that says what is wrong. Samples, targets and shapes are checked here, once
+// per call and before any thread starts; the kernels trust what they get.
+// A model's numbers never depend on the number of threads: what one thread sums, and in which order, is fixed by the
+// size of the batch alone.
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "network.h"
+
+using namespace fedamd;
+
+namespace {
+
+struct Oracle {
+    Network network;
+    std::vector<Workspace> workspaces;  // one per thread
+    std::mutex busy;                    // the workspaces serve one call at a time
+};
+
+// The samples of one model's batch that count, padding left out.
+struct Selection {
+    std::vector<int64_t> rows;
+    std::vector<float> weights;
+};
+
+// Samples first … last of a selection, in groups of `step` samples.
+struct Task {
+    int64_t model, first, last, step;
+    float* gradient;  // null: the loss alone
+    Score score;
+};
+
+extern "C" struct Data {
+    const float* inputs;
+    const int64_t* targets;
+    int64_t count;
+};
+
+extern "C" struct Batches {
+    const int64_t* samples;  // models × length; null: all samples of the data, equally weighted
+    const float* weights;
+    int64_t models, length;
+};
+
+const char* said(const std::string& sentence) {
+    thread_local std::string kept;
+    kept = sentence;
+    return kept.c_str();
+}
+
+template <class F>
+const char* guarded(F&& f) {
+    try {
+        f();
+        return nullptr;
+    } catch (const std::exception& error) {
+        return said(error.what());
+    }
+}
+
+template <class F>
+void parallel(Oracle& oracle, size_t count, F&& f) {
+    std::atomic<size_t> next{0};
+    const auto work = [&](Workspace& space) {
+        for (size_t i = next++; i < count; i = next++) f(space, i);
+    };
+    std::vector<std::thread> helpers;
+    for (size_t t = 1; t < std::min(oracle.workspaces.size(), count); ++t)
+        helpers.emplace_back(work, std::ref(oracle.workspaces[t]));
+    work(oracle.workspaces[0]);
+    for (std::thread& helper : helpers) helper.join();
+}
+
+Selection select(const Network& network, const Data& data, const Batches& batches, int64_t model) {
+    Selection selection;
+    const auto choose = [&](int64_t sample, float weight) {
+        if (sample < 0 || sample >= data.count)
+            throw std::invalid_argument("sample " + std::to_string(sample) + " is not one of the " + std::to_string(data.count) + " samples");
+        if (data.targets[sample] < 0 || data.targets[sample] >= network.classes)
+            throw std::invalid_argument("sample " + std::to_string(sample) + " has the label " + std::to_string(data.targets[sample])
+                                        + ", and the model has " + std::to_string(network.classes) + " classes");
+        selection.rows.push_back(sample);
+        selection.weights.push_back(weight);
+    };
+    for (int64_t i = 0; i < batches.length; ++i) {
+        const int64_t at = model * batches.length + i;
+        if (!batches.samples)
+            choose(i, 1.0f / float(batches.length));
+        else if (batches.weights[at] != 0)
+            choose(batches.samples[at], batches.weights[at]);
+    }
+    return selection;
+}
+
+std::vector<Selection> select_all(const Network& network, const Data& data, const Batches& batches) {
+    std::vector<Selection> selections;
+    for (int64_t m = 0; m < (batches.samples ? batches.models : 1); ++m)
+        selections.push_back(select(network, data, batches, m));
+    return selections;
+}
+
+void work(const Network& network, Workspace& space, const Data& data, const Selection& selection, const float* x,
+          const float* previous, Task& task) {
+    if (task.gradient) std::fill(task.gradient, task.gradient + network.dimension, 0.0f);
+    for (int64_t s = task.first; s < task.last; s += task.step) {
+        const Group group{data.inputs, data.targets, selection.rows.data() + s, selection.weights.data() + s,
+                          int(std::min(task.step, task.last - s))};
+        network.load_group(space, group);
+        const Score score = network.run(space, group, x + task.model * network.dimension, 1, task.gradient);
+        task.score.loss += score.loss;
+        task.score.right += score.right;
+        if (previous) network.run(space, group, previous + task.model * network.dimension, -1, task.gradient);
+    }
+}
+
+// One model alone: its batch is cut into at most SLOTS pieces, of whole groups where there are enough samples.
+std::vector<Task> pieces(int64_t samples) {
+    constexpr int64_t SLOTS = 16;
+    const int64_t blocks = (samples + LANES - 1) / LANES;
+    const int64_t step = std::min<int64_t>(GROUP, std::max<int64_t>(1, blocks / 8));
+    const int64_t groups = (blocks + step - 1) / step, slots = std::min(groups, SLOTS);
+    std::vector<Task> tasks;
+    for (int64_t slot = 0; slot < slots; ++slot)
+        tasks.push_back({0, groups * slot / slots * step * LANES,
+                         std::min(samples, groups * (slot + 1) / slots * step * LANES), step * LANES, nullptr, {}});
+    return tasks;
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* fedamd_create(const int64_t* layers, int64_t count, const int64_t* shape, int64_t dimensions, int64_t threads,
+                          void** handle, int64_t* dimension) {
+    return guarded([&] {
+        if (threads < 1 || threads > 4096) throw std::invalid_argument("threads must be between 1 and 4096");
+        auto oracle = std::unique_ptr<Oracle>(
+            new Oracle{Network(reinterpret_cast<const Description*>(layers), count, shape, dimensions), {}, {}});
+        for (int64_t t = 0; t < threads; ++t) oracle->workspaces.push_back(oracle->network.workspace());
+        *dimension = oracle->network.dimension;
+        *handle = oracle.release();
+    });
+}
+
+void fedamd_destroy(void* handle) { delete static_cast<Oracle*>(handle); }
+
+// gradient (models × d) and loss (models) at x, minus the gradient at `previous` where that is not null.
+const char* fedamd_gradient(void* handle, Data data, Batches batches, const float* x, const float* previous,
+                            float* gradient, float* loss) {
+    return guarded([&] {
+        Oracle& oracle = *static_cast<Oracle*>(handle);
+        const Network& network = oracle.network;
+        const std::lock_guard<std::mutex> lock(oracle.busy);
+        const std::vector<Selection> selections = select_all(network, data, batches);
+        std::vector<Task> tasks;
+        std::vector<float> partial;
+        if (batches.models == 1) {
+            tasks = pieces(int64_t(selections[0].rows.size()));
+            partial.resize(tasks.size() * network.dimension);
+            for (size_t i = 0; i < tasks.size(); ++i) tasks[i].gradient = partial.data() + i * network.dimension;
+        } else {
+            for (int64_t m = 0; m < batches.models; ++m)
+                tasks.push_back({m, 0, int64_t(selections[m].rows.size()), GROUP * LANES, gradient + m * network.dimension, {}});
+        }
+        parallel(oracle, tasks.size(), [&](Workspace& space, size_t i) {
+            work(network, space, data, selections[tasks[i].model], x, previous, tasks[i]);
+        });
+        if (batches.models == 1) std::fill(gradient, gradient + network.dimension, 0.0f);
+        std::vector<double> losses(batches.models);
+        for (const Task& task : tasks) {
+            losses[task.model] += task.score.loss;
+            if (batches.models == 1)
+                for (Index i = 0; i < network.dimension; ++i) gradient[i] += task.gradient[i];
+        }
+        std::copy(losses.begin(), losses.end(), loss);
+    });
+}
+
+// loss (models) and accuracy (models, the share of the samples classified rightly) at x.
+const char* fedamd_score(void* handle, Data data, Batches batches, const float* x, float* loss, float* accuracy) {
+    return guarded([&] {
+        Oracle& oracle = *static_cast<Oracle*>(handle);
+        const std::lock_guard<std::mutex> lock(oracle.busy);
+        const std::vector<Selection> selections = select_all(oracle.network, data, batches);
+        const auto of = [&](int64_t model) -> const Selection& { return selections[batches.samples ? model : 0]; };
+        std::vector<Task> tasks;
+        for (int64_t m = 0; m < batches.models; ++m)
+            for (int64_t s = 0, n = int64_t(of(m).rows.size()); s < n; s += GROUP * LANES)
+                tasks.push_back({m, s, std::min<int64_t>(n, s + GROUP * LANES), GROUP * LANES, nullptr, {}});
+        parallel(oracle, tasks.size(), [&](Workspace& space, size_t i) {
+            work(oracle.network, space, data, of(tasks[i].model), x, nullptr, tasks[i]);
+        });
+        std::vector<Score> totals(batches.models);
+        for (const Task& task : tasks) {
+            totals[task.model].loss += task.score.loss;
+            totals[task.model].right += task.score.right;
+        }
+        for (int64_t m = 0; m < batches.models; ++m) {
+            loss[m] = float(totals[m].loss);
+            accuracy[m] = float(double(totals[m].right) / double(of(m).rows.size()));
+        }
+    });
+}
+}

@@ -1,0 +1,201 @@
+"""Gradients of small networks on a CPU, by hand-written C++ (`kernels/`): several times faster than PyTorch's.
+
+Sixteen samples lie side by side in a vector register, so that convolutions as small as LeNet-5's use the whole CPU.
+For `nn.Sequential`s of Conv2d, ReLU, MaxPool2d, Flatten and Linear with softmax cross-entropy, in float32.
+The models of a stack are spread over threads; results are the same bit for bit for every number of threads.
+
+`python -m fedamd.oracles.native` builds the library in place; installing the package with a C++ compiler does too.
+"""
+
+import ctypes
+import math
+import os
+import weakref
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+
+from fedamd.data.base import Dataset
+from fedamd.errors import FedamdError
+from fedamd.oracles import native_build
+from fedamd.oracles.base import Batch
+from fedamd.oracles.native_layers import FIELDS, layers_of, unsupported
+
+__all__ = ["NativeOracle", "available", "unsupported"]
+
+
+class NativeOracle:
+    """Cross-entropy of an `nn.Sequential` on a data set. Parameters are laid out as `model.parameters()` are."""
+
+    def __init__(self, model: nn.Module, dataset: Dataset, threads: int | None = None) -> None:
+        reason = available() or unsupported(model, dataset)
+        if reason is not None:
+            raise FedamdError(f"the native oracle cannot be used: {reason}")
+        self._library = _load()
+        self._train = _Data.of(dataset.inputs, dataset.targets)
+        self._test = _Data.of(dataset.test_inputs, dataset.test_targets)
+        layers = [value for layer in layers_of(model) for value in layer]
+        shape = dataset.inputs.shape[1:]
+        self._handle = ctypes.c_void_p()
+        dimension = ctypes.c_int64()
+        _check(
+            self._library.fedamd_create(
+                (ctypes.c_int64 * len(layers))(*layers),
+                len(layers) // FIELDS,
+                (ctypes.c_int64 * len(shape))(*shape),
+                len(shape),
+                _visible_cpus() if threads is None else threads,
+                ctypes.byref(self._handle),
+                ctypes.byref(dimension),
+            )
+        )
+        weakref.finalize(self, self._library.fedamd_destroy, self._handle)
+        self._dimension = dimension.value
+
+    @property
+    def dimension(self) -> int:
+        """d, the number of parameters."""
+        return self._dimension
+
+    def gradient(self, x: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """∇f(x; B) and f(x; B)."""
+        return self._gradient(x, None, batch)
+
+    def difference(self, x: Tensor, previous: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """∇f(x; B) − ∇f(previous; B) and f(x; B): the samples are brought into the lanes once for both."""
+        return self._gradient(x, previous, batch)
+
+    def loss(self, x: Tensor, batch: Batch) -> Tensor:
+        """f(x; B) alone: a forward pass."""
+        return self._score(x, self._train, batch)[0]
+
+    def evaluate(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean loss and accuracy over the whole test set."""
+        if self._test.count == 0:
+            raise FedamdError("the data set has no test samples to evaluate on")
+        return self._score(x, self._test, None)
+
+    def _gradient(self, x: Tensor, previous: Tensor | None, batch: Batch) -> tuple[Tensor, Tensor]:
+        x = self._parameters(x)
+        if previous is not None:
+            previous = self._parameters(previous)
+            if previous.shape != x.shape:
+                raise FedamdError(f"x has the shape {tuple(x.shape)} and previous {tuple(previous.shape)}")
+        gradient, loss = torch.empty_like(x), x.new_empty(x.shape[:-1])
+        batches = _Batches.of(batch, x)
+        _check(
+            self._library.fedamd_gradient(
+                self._handle, self._train, batches, _pointer(x), _pointer(previous), _pointer(gradient), _pointer(loss)
+            )
+        )
+        return gradient, loss
+
+    def _score(self, x: Tensor, data: "_Data", batch: Batch | None) -> tuple[Tensor, Tensor]:
+        x = self._parameters(x)
+        loss, accuracy = x.new_empty(x.shape[:-1]), x.new_empty(x.shape[:-1])
+        batches = _Batches.of(batch, x) if batch else _Batches.everything(data, x)
+        _check(self._library.fedamd_score(self._handle, data, batches, _pointer(x), _pointer(loss), _pointer(accuracy)))
+        return loss, accuracy
+
+    def _parameters(self, x: Tensor) -> Tensor:
+        if x.dtype != torch.float32 or x.device.type != "cpu":
+            raise FedamdError(f"the native oracle takes float32 parameters on the CPU, not {x.dtype} on {x.device}")
+        if x.dim() not in (1, 2) or x.shape[-1] != self._dimension:
+            raise FedamdError(
+                f"parameters must have the shape ({self._dimension},) or (N, {self._dimension}), not {tuple(x.shape)}"
+            )
+        return x.detach().contiguous()
+
+
+@cache
+def available() -> str | None:
+    """Why the native library cannot be used here; None if it can."""
+    library = native_build.FOLDER / native_build.library_name()
+    if not library.exists():
+        others = any(native_build.FOLDER.glob("_native-*.so"))
+        state = "was built for another CPU or from other sources" if others else "is not built"
+        return f"its library {state}; `python -m fedamd.oracles.native` builds it (with a C++ compiler)"
+    try:
+        _load()
+    except OSError as error:
+        return f"its library does not load ({error}); `python -m fedamd.oracles.native` builds it again"
+    return None
+
+
+@cache
+def _load() -> ctypes.CDLL:
+    library = ctypes.CDLL(str(native_build.FOLDER / native_build.library_name()))
+    integers, pointer, number = ctypes.POINTER(ctypes.c_int64), ctypes.c_void_p, ctypes.c_int64
+    library.fedamd_create.argtypes = [integers, number, integers, number, number, ctypes.POINTER(pointer), integers]
+    library.fedamd_gradient.argtypes = [pointer, _Data, _Batches, pointer, pointer, pointer, pointer]
+    library.fedamd_score.argtypes = [pointer, _Data, _Batches, pointer, pointer, pointer]
+    library.fedamd_destroy.argtypes = [pointer]
+    library.fedamd_destroy.restype = None
+    for function in (library.fedamd_create, library.fedamd_gradient, library.fedamd_score):
+        function.restype = ctypes.c_char_p
+    return library
+
+
+def _visible_cpus() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _check(sentence: bytes | None) -> None:
+    if sentence is not None:
+        raise FedamdError(f"the native oracle refuses: {sentence.decode()}")
+
+
+def _pointer(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()
+
+
+class _Data(ctypes.Structure):
+    """Inputs and targets; keeps the tensors it points into."""
+
+    _fields_ = (("inputs", ctypes.c_void_p), ("targets", ctypes.c_void_p), ("count", ctypes.c_int64))
+    tensors: tuple[Tensor, ...]
+
+    @classmethod
+    def of(cls, inputs: Tensor, targets: Tensor) -> "_Data":
+        inputs, targets = inputs.contiguous(), targets.contiguous()
+        data = cls(inputs.data_ptr(), targets.data_ptr(), len(inputs))
+        data.tensors = (inputs, targets)
+        return data
+
+
+class _Batches(ctypes.Structure):
+    """One batch per model; keeps the tensors it points into."""
+
+    _fields_ = (
+        ("samples", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
+        ("models", ctypes.c_int64),
+        ("length", ctypes.c_int64),
+    )
+    tensors: tuple[Tensor, ...]
+
+    @classmethod
+    def of(cls, batch: Batch, x: Tensor) -> "_Batches":
+        samples, weights = batch.samples.contiguous(), batch.weights.detach().contiguous()
+        if samples.dtype != torch.int64 or weights.dtype != torch.float32:
+            raise FedamdError(f"a batch is int64 samples and float32 weights, not {samples.dtype} and {weights.dtype}")
+        if samples.device.type != "cpu" or weights.device.type != "cpu":
+            raise FedamdError("the native oracle takes batches on the CPU")
+        if samples.shape != weights.shape or samples.shape[:-1] != x.shape[:-1] or samples.dim() != x.dim():
+            raise FedamdError(
+                f"parameters {tuple(x.shape)}, samples {tuple(samples.shape)} and weights {tuple(weights.shape)} "
+                "do not go together: one row of samples and weights per model"
+            )
+        batches = cls(samples.data_ptr(), weights.data_ptr(), math.prod(x.shape[:-1]), samples.shape[-1])
+        batches.tensors = (samples, weights)
+        return batches
+
+    @classmethod
+    def everything(cls, data: _Data, x: Tensor) -> "_Batches":
+        """All samples of the data set, equally weighted, for every model."""
+        return cls(None, None, math.prod(x.shape[:-1]), data.count)
+
+
+if __name__ == "__main__":
+    print(native_build.build())
