@@ -76,30 +76,32 @@ def plan_command(
 
 
 def show(result: Plan, console: Console) -> None:
-    """Print a plan as a table, and below it why some methods have no numbers."""
+    """Print a plan as a table; below it what to set, and why some methods have no numbers."""
     table = Table(title=f"Cheapest first by {result.cost}", caption=NOTE)
-    for heading in ("method", "settings", "rounds", "gradients", "Gbit", "seconds", "start-up gradients", "proved"):
-        table.add_column(heading, justify="left" if heading in ("method", "settings") else "right")
+    table.add_column("method")
+    for heading in ("rounds", "gradients", "Gbit", "seconds", "start-up\ngradients"):
+        table.add_column(heading, justify="right")
     for entry in result.entries:
         if not entry.violations:
-            table.add_row(*_row(entry))
+            table.add_row(entry.name, str(entry.rounds), *_costs(entry))
     console.print(table)
     for entry in result.entries:
-        for violation in entry.violations:
-            console.print(f"{entry.name}: no number, {violation}", highlight=False, soft_wrap=True)
+        for line in _remarks(entry):
+            console.print(f"{entry.name}: {line}", highlight=False, soft_wrap=True)
 
 
-def _row(entry: Entry) -> tuple[str, ...]:
-    settings = "\n".join(f"{name} = {value:.4g}" for name, value in entry.settings.items())
-    proved = f"{entry.proved.rounds} rounds\nb = {entry.proved.b}" if entry.proved else "–"
+def _costs(entry: Entry) -> list[str]:
     gigabits = None if entry.bits is None else entry.bits / 1e9
-    return (
-        entry.name,
-        settings or "–",
-        str(entry.rounds),
-        *(_number(value) for value in (entry.gradients, gigabits, entry.seconds, entry.start_up_gradients)),
-        proved,
-    )
+    return [_number(value) for value in (entry.gradients, gigabits, entry.seconds, entry.start_up_gradients)]
+
+
+def _remarks(entry: Entry) -> list[str]:
+    remarks = [f"no number, {violation}" for violation in entry.violations]
+    if entry.settings:
+        remarks.append(", ".join(f"{name} = {value:.4g}" for name, value in entry.settings.items()))
+    if entry.proved:
+        remarks.append(f"proved, {entry.proved.rounds} rounds with b = {entry.proved.b}")
+    return remarks
 
 
 def _number(value: float | None) -> str:

@@ -1,0 +1,49 @@
+"""The command line `fedamd`. A command parses its words, calls the library and shows what comes back; it holds no logic."""
+
+import sys
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from fedamd import __version__
+from fedamd.cli import data, listing, run
+from fedamd.errors import FedamdError
+
+app = typer.Typer(
+    name="fedamd",
+    help="Federated learning with anchor sampling: train, compare, plan and reproduce.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (run, listing, data):
+    command.register(app)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+) -> None:
+    """Federated learning with anchor sampling: train, compare, plan and reproduce."""
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is a sentence on standard error and exit code 2."""
+    try:
+        app()
+    except FedamdError as error:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output has gone: nothing to say to nobody
+        sys.exit(1)

@@ -1,0 +1,64 @@
+"""`fedamd run`: train, watch, resume."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedamd.cli.show import Progress, closing_table
+from fedamd.errors import FedamdError
+from fedamd.runs.api import Result, resume, run
+from fedamd.runs.config import load_config, parse_setting
+from fedamd.runs.records import default_folder
+
+EXIT = {"finished": 0, "diverged": 1, "interrupted": 130}
+
+
+def register(app: typer.Typer) -> None:
+    app.command("run")(command)
+
+
+def command(
+    config: Annotated[
+        Path | None, typer.Argument(help="A TOML file; without one, FedAMD trains on embedded digits.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key, as in algorithm.eta_l=0.03.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The run's folder (default: a new one under runs/).")] = None,
+    resumed: Annotated[
+        Path | None, typer.Option("--resume", metavar="DIR", help="Go on with the run in this folder.")
+    ] = None,
+    rounds: Annotated[int | None, typer.Option(help="Number of rounds T.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda.")] = None,
+    engine: Annotated[str | None, typer.Option(help="See `fedamd list engines`.")] = None,
+    oracle: Annotated[str | None, typer.Option(help="auto, autograd, native or stacked.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON and nothing else.")] = False,
+) -> None:
+    """Train a model over a simulated federation."""
+    words = {"rounds": rounds, "seed": seed, "device": device, "engine": engine, "oracle": oracle}
+    changes = dict(map(parse_setting, settings or [])) | {
+        key: value for key, value in words.items() if value is not None
+    }
+    with Progress(quiet=as_json) as progress:
+        result = _train(config, out, resumed, changes, progress)
+    if as_json:
+        typer.echo(json.dumps(result.summary | {"folder": str(result.folder)}))
+    else:
+        closing_table(result)
+    raise typer.Exit(EXIT[result.summary["status"]])
+
+
+def _train(
+    config: Path | None, out: Path | None, resumed: Path | None, changes: dict[str, Any], progress: Progress
+) -> Result:
+    if resumed is None:
+        settled = load_config(config, changes)
+        return run(settled, out=out or default_folder(settled), listen=progress)
+    if config is not None or out is not None:
+        raise FedamdError(
+            "--resume takes its config from the run's folder: give neither a config file nor --out with it"
+        )
+    return resume(resumed, listen=progress, **changes)

@@ -1,0 +1,102 @@
+"""What people see: a progress bar on a terminal, plain lines elsewhere, and a closing table."""
+
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from fedamd.runs.api import Result
+from fedamd.runs.run import Record, Run
+
+console = Console()
+_LINES = 20  # how many plain lines a run prints where there is no terminal
+
+
+class Progress:
+    """Listens to runs and shows how far each is."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self._shown = console.is_terminal and not quiet
+        self._plain = not console.is_terminal and not quiet
+        self._tasks: dict[int, int] = {}
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[news]}"),
+        )
+        self._bar = Bar(*columns, TimeRemainingColumn(), console=console, disable=not self._shown)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def __call__(self, run: Run, record: Record) -> None:
+        label = run.config.algorithm.name
+        if self._plain and _worth_a_line(run):
+            print(f"{label}  round {run.t:>4}/{run.config.rounds}  {news(record)}", flush=True)
+        if id(run) not in self._tasks:
+            self._tasks[id(run)] = self._bar.add_task(label, total=run.config.rounds, news="")
+        self._bar.update(self._tasks[id(run)], completed=run.t, news=news(record))
+
+
+def _worth_a_line(run: Run) -> bool:
+    return not run.live or run.t % max(1, run.config.rounds // _LINES) == 0
+
+
+def news(record: Record) -> str:
+    """Loss and accuracy of a round, where they were measured."""
+    accuracy, loss = record["accuracy"], record["loss"]
+    parts = [
+        f"accuracy {100 * accuracy:5.1f}%" if accuracy is not None else "",
+        f"loss {loss:.4g}" if loss is not None else "",
+    ]
+    return "  ".join(part for part in parts if part)
+
+
+def closing_table(result: Result) -> None:
+    """What the run came to, and where it is."""
+    summary = result.summary
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for name, value in _closing_rows(summary):
+        table.add_row(f"[bold]{name}[/]", value)
+    console.print(table)
+    if result.folder:
+        console.print(f"records in [bold]{result.folder}[/]", highlight=False, soft_wrap=True)
+    if summary["status"] == "interrupted":
+        console.print(f"go on with: fedamd run --resume {result.folder}", highlight=False, soft_wrap=True)
+
+
+def _closing_rows(summary: Record) -> list[tuple[str, str]]:
+    rows = [("status", f"{summary['status']} after {summary['rounds']} rounds")]
+    if summary["final_accuracy"] is not None:
+        rows.append(
+            ("accuracy", f"{100 * summary['final_accuracy']:.2f}% (best {100 * summary['best_accuracy']:.2f}%)")
+        )
+    if summary["final_test_loss"] is not None:
+        rows.append(("test loss", f"{summary['final_test_loss']:.6g}"))
+    if summary["target_accuracy"] is not None:
+        reached = summary["to_target"]
+        rows.append(
+            (f"to {100 * summary['target_accuracy']:g}%", f"{reached['rounds']} rounds" if reached else "not reached")
+        )
+    rows.append(("cost", cost(summary)))
+    rows.append(("start-up", cost(summary["start_up"])))
+    if summary["missing"] or summary["rejected"]:
+        rows.append(("replies", f"{summary['missing']} missing, {summary['rejected']} rejected"))
+    rows.append(("time", f"{summary['seconds']:.1f} s"))
+    return rows
+
+
+def cost(totals: Record) -> str:
+    """Gradients and bits in the paper's units."""
+    megabits = (totals["bits_up"] + totals["bits_down"]) / 32e6
+    return f"{totals['gradient_samples'] / 1e5:.3g} ×10⁵ gradient samples, {megabits:.4g} ×32 Mbit"

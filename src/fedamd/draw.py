@@ -1,0 +1,116 @@
+"""Randomness that is addressed, not consumed.
+
+Every draw is a function of (seed, purpose, round, client, …) through the SplitMix64 mixer (Steele, Lea & Flood, "Fast
+splittable pseudorandom number generators", OOPSLA 2014). The same address gives the same bits in plain Python, in a
+tensor on a CPU and in a tensor on a GPU, so every engine draws the same cohorts, coins and batches, a resumed run
+continues exactly, and nothing about a generator has to be saved.
+"""
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+import torch
+from torch import Tensor
+
+_WORD = (1 << 64) - 1
+_STEP = 0x9E3779B97F4A7C15
+_MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+_SHIFTS = (30, 27, 31)
+_LAST = torch.iinfo(torch.int64).max
+
+
+class Purpose(IntEnum):
+    """What a draw is for: equal addresses of different purposes are independent."""
+
+    MODEL = 1
+    COHORT = 2
+    COIN = 3
+    BATCH = 4
+    FAILURE = 5
+    NOISE = 6
+    CHOICE = 7
+
+
+def _mix(z: int) -> int:
+    z = (z + _STEP) & _WORD
+    for shift, multiplier in zip(_SHIFTS, _MULTIPLIERS, strict=False):
+        z = ((z ^ (z >> shift)) * multiplier) & _WORD
+    return z ^ (z >> _SHIFTS[2])
+
+
+def _signed(z: int) -> int:
+    return z - (1 << 64) if z >> 63 else z
+
+
+def _mix_tensor(z: Tensor) -> Tensor:
+    """`_mix`, elementwise: int64 arithmetic wraps round as 64-bit words do; a shift must be made logical by a mask."""
+    z = z + _signed(_STEP)
+    for shift, multiplier in zip(_SHIFTS, _MULTIPLIERS, strict=False):
+        z = (z ^ ((z >> shift) & (_WORD >> shift))) * _signed(multiplier)
+    return z ^ ((z >> _SHIFTS[2]) & (_WORD >> _SHIFTS[2]))
+
+
+def bits(seed: int, purpose: Purpose, *address: int) -> int:
+    """The 64 bits at an address."""
+    word = _mix(seed & _WORD)
+    for part in (int(purpose), *address):
+        word = _mix(word ^ (part & _WORD))
+    return word
+
+
+def words(beginnings: Sequence[int], device: torch.device) -> Tensor:
+    """Addresses that begin with these `bits`, as a tensor for `keys` to continue."""
+    return torch.tensor([_signed(word) for word in beginnings], device=device)
+
+
+def keys(beginnings: Tensor, *address: Tensor) -> Tensor:
+    """`bits` continued over tensors: int64 tensors that broadcast against one another."""
+    for part in address:
+        beginnings = _mix_tensor(beginnings ^ part)
+    return beginnings
+
+
+def uniform(seed: int, purpose: Purpose, *address: int) -> float:
+    """A number in [0, 1)."""
+    return (bits(seed, purpose, *address) >> 11) * 2.0**-53
+
+
+def uniforms(rows: Tensor, count: int, dtype: torch.dtype) -> Tensor:
+    """`count` numbers in [0, 1) for every key of `rows`; 24 random bits each, which float32 holds exactly."""
+    words = _mix_tensor(rows.unsqueeze(-1) ^ torch.arange(count, device=rows.device))
+    return ((words >> 40) & (_WORD >> 40)).to(dtype) * 2.0**-24
+
+
+def sample(population: int, count: int, seed: int, purpose: Purpose, *address: int) -> tuple[int, ...]:
+    """`count` of range(population), uniformly and without replacement, in increasing order.
+
+    Floyd's algorithm: time and memory depend on `count` alone, so a cohort of a million clients costs what a cohort of
+    a hundred does.
+    """
+    chosen: set[int] = set()
+    for bound in range(population - count, population):
+        # 64 random bits against a bound far below 2^32: the modulo's bias is under 2^-32.
+        candidate = bits(seed, purpose, *address, bound) % (bound + 1)
+        chosen.add(bound if candidate in chosen else candidate)
+    return tuple(sorted(chosen))
+
+
+def positions(rows: Tensor, sizes: Sequence[int], count: int | None) -> tuple[Tensor, Tensor]:
+    """For every key, a batch of `count` of the numbers 0 … size − 1 without replacement (`None`: all of them).
+
+    Returns positions (R, B) and whether each is a real one (R, B): rows of smaller size are padded with position 0.
+    The batch is the `count` positions with the smallest random scores, so it does not depend on device or engine.
+    """
+    largest = max(sizes)
+    width = largest if count is None else min(count, largest)
+    column = torch.arange(largest, device=rows.device)
+    if min(sizes) == largest and width == largest:
+        whole = column.expand(len(sizes), largest)
+        return whole, torch.ones_like(whole, dtype=torch.bool)
+    size = torch.tensor(sizes, device=rows.device).unsqueeze(-1)
+    low = (1 << largest.bit_length()) - 1  # the low bits of a score carry the position: no ties, no second look-up
+    scores = (_mix_tensor(rows.unsqueeze(-1) ^ column) & (_LAST ^ low)) | column
+    scores = scores.masked_fill(column >= size, _LAST)
+    chosen = scores.topk(width, dim=-1, largest=False, sorted=True).values
+    real = chosen != _LAST
+    return torch.where(real, chosen & low, 0), real

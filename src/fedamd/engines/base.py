@@ -1,0 +1,135 @@
+"""What an engine is, and what all engines share: drawing batches, keeping losses, accepting replies."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from fedamd import draw
+from fedamd.algorithms.base import Answers, Batches, Exchange, Replies
+from fedamd.data.base import Clients
+from fedamd.draw import Purpose
+from fedamd.engines.held import Held
+from fedamd.oracles.base import Batch, Oracle
+
+
+@dataclass(frozen=True)
+class Site:
+    """The clients of one run: who owns which samples, what each holds, and the seed of all their draws."""
+
+    seed: int
+    clients: Clients
+    held: Held
+
+
+@dataclass(frozen=True)
+class Request:
+    """One exchange of one run, with the address of its draws: round t (−1 for the start-up) and the stage in it."""
+
+    site: Site
+    t: int
+    stage: int
+    exchange: Exchange
+
+
+class Engine(Protocol):
+    """Executes exchanges. Several requests at once are several runs in lockstep; each is answered as if alone."""
+
+    def execute(self, requests: Sequence[Request]) -> list[Answers]:
+        """The replies to every request, by role name."""
+        ...
+
+    def evaluate(self, xs: Sequence[Tensor]) -> list[tuple[float, float]]:
+        """Test loss and accuracy of every model."""
+        ...
+
+
+class RecordingGradient:
+    """∇f_i over an oracle, in micro-batches if asked, remembering for each batch the loss last seen on it."""
+
+    def __init__(self, oracle: Oracle, micro_batch: int | None = None) -> None:
+        self._oracle = oracle
+        self._micro_batch = micro_batch
+        self._losses: dict[int, Tensor] = {}
+
+    def __call__(self, x: Tensor, batch: Batch) -> Tensor:
+        gradient, self._losses[id(batch)] = _summed(self._oracle.gradient(x, part) for part in self._parts(batch))
+        return gradient
+
+    def difference(self, x: Tensor, previous: Tensor, batch: Batch) -> Tensor:
+        if x is previous:
+            (self._losses[id(batch)],) = _summed((self._oracle.loss(x, part),) for part in self._parts(batch))
+            return torch.zeros_like(x)
+        parts = self._parts(batch)
+        gradient, self._losses[id(batch)] = _summed(self._oracle.difference(x, previous, part) for part in parts)
+        return gradient
+
+    def mean_loss(self) -> Tensor | None:
+        """The mean over the batches, () or (n,); None where nothing was evaluated."""
+        return torch.stack(list(self._losses.values())).mean(0) if self._losses else None
+
+    def _parts(self, batch: Batch) -> list[Batch]:
+        """The weights of a batch sum to one, so the gradients of its parts simply add up."""
+        if self._micro_batch is None:
+            return [batch]
+        samples = batch.samples.split(self._micro_batch, dim=-1)
+        weights = batch.weights.split(self._micro_batch, dim=-1)
+        return [Batch(s, w) for s, w in zip(samples, weights, strict=True)]
+
+
+def _summed(results: Iterable[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    """Elementwise sums of tuples of tensors."""
+    total: tuple[Tensor, ...] = ()
+    for result in results:
+        total = tuple(a + b for a, b in zip(total, result, strict=True)) if total else result
+    return total
+
+
+def batch_positions(words: Tensor, clients: Tensor, owned: Sequence[int], batches: Batches) -> tuple[Tensor, Tensor]:
+    """Positions (n, count, size) in each client's data of the batches asked for, and which of them are real.
+
+    `words` (n,) are the addresses so far (seed, round, stage), one for each of the clients (n,).
+    """
+    number = torch.arange(batches.count, device=clients.device)
+    rows = draw.keys(words.unsqueeze(-1), clients.unsqueeze(-1), number).flatten()
+    sizes = [size for size in owned for _ in range(batches.count)]
+    position, real = draw.positions(rows, sizes, None if batches.size == "full" else batches.size)
+    shape = (len(owned), batches.count, -1)
+    return position.reshape(shape), real.reshape(shape)
+
+
+def batch_weights(real: Tensor, dtype: torch.dtype) -> Tensor:
+    """Every real sample of a batch weighs the same; together they weigh one."""
+    return real.to(dtype) / real.sum(-1, keepdim=True)
+
+
+def address(request: Request, purpose: Purpose, *rest: int) -> int:
+    """The beginning of every draw's address in this request."""
+    return draw.bits(request.site.seed, purpose, request.t, request.stage, *rest)
+
+
+def accepted(
+    clients: Sequence[int],
+    replies: dict[str, Tensor],
+    held: dict[str, Tensor],
+    losses: Tensor | None,
+    bits: dict[str, int],
+    site: Site,
+) -> Replies:
+    """Drop the rows that are not finite, let the clients of the others keep what they want to hold, answer the rest."""
+    finite = torch.stack([values.isfinite().all(-1) for values in (*replies.values(), *held.values())]).all(0)
+    good = finite.tolist()
+    if all(good):
+        kept = list(clients)
+    else:
+        rows = torch.tensor([row for row, fine in enumerate(good) if fine], dtype=torch.int64, device=finite.device)
+        replies = {name: values.index_select(0, rows) for name, values in replies.items()}
+        held = {name: values.index_select(0, rows) for name, values in held.items()}
+        losses = None if losses is None else losses.index_select(0, rows)
+        kept = [client for client, fine in zip(clients, good, strict=True) if fine]
+    if held and kept:
+        site.held.write(kept, held)
+    rejected = [client for client, fine in zip(clients, good, strict=True) if not fine]
+    return Replies(kept, replies, losses, bits, rejected)

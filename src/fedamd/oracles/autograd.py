@@ -1,0 +1,65 @@
+"""The reference oracle: automatic differentiation of any `nn.Module`, one model at a time or a stack through vmap."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from fedamd.data.base import Dataset
+from fedamd.oracles.base import Batch
+from fedamd.oracles.objective import Objective
+
+_TEST_CHUNK = 2500  # samples in one forward pass of the evaluation
+
+
+class AutogradOracle:
+    """Gradients of `model` on `dataset` by torch.autograd."""
+
+    def __init__(self, model: nn.Module, dataset: Dataset) -> None:
+        self._objective = Objective(model, dataset.classes)
+        self._data = dataset
+        value_and_grad = torch.func.grad_and_value(self._objective.weighted_loss)
+        self._stacked_gradient: Callable[..., tuple[Tensor, Tensor]] = torch.func.vmap(value_and_grad)
+        self._stacked_loss: Callable[..., Tensor] = torch.func.vmap(self._objective.weighted_loss)
+
+    @property
+    def dimension(self) -> int:
+        return self._objective.dimension
+
+    def gradient(self, x: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        if x.dim() == 2:
+            return self._stacked_gradient(x, *self._gather(batch))
+        leaf = x.detach().requires_grad_()
+        loss = self._objective.weighted_loss(leaf, *self._gather(batch))
+        (gradient,) = torch.autograd.grad(loss, leaf)
+        return gradient, loss.detach()
+
+    def difference(self, x: Tensor, previous: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        gradient, loss = self.gradient(x, batch)
+        return gradient - self.gradient(previous, batch)[0], loss
+
+    @torch.no_grad()
+    def loss(self, x: Tensor, batch: Batch) -> Tensor:
+        loss = self._stacked_loss if x.dim() == 2 else self._objective.weighted_loss
+        return loss(x, *self._gather(batch))
+
+    @torch.no_grad()
+    def evaluate(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        stack = x if x.dim() == 2 else x.unsqueeze(0)
+        test = list(
+            zip(self._data.test_inputs.split(_TEST_CHUNK), self._data.test_targets.split(_TEST_CHUNK), strict=True)
+        )
+        totals = [self._test_sums(model, test) for model in stack]
+        losses, correct = (torch.stack(column) / len(self._data.test_targets) for column in zip(*totals, strict=True))
+        return (losses, correct) if x.dim() == 2 else (losses[0], correct[0])
+
+    def _test_sums(self, x: Tensor, test: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+        loss = correct = torch.zeros((), device=x.device)
+        for inputs, targets in test:
+            losses, outputs = self._objective.at(x, inputs, targets)
+            loss = loss + losses.sum()
+            correct = correct + self._objective.correct(outputs, targets).sum()
+        return loss, correct
+
+    def _gather(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        return self._data.inputs[batch.samples], self._data.targets[batch.samples], batch.weights

@@ -1,0 +1,274 @@
+"""Triton kernels of the block convolution + bias + ReLU + 2×2 max-pooling for N models at once (NVIDIA GPUs, float32).
+
+Activations are (N, C, H, W, B), the batch innermost: neighbouring threads work on neighbouring samples, so that every
+access is coalesced, and all threads of a warp want the same weight. Small convolutions (few channels) cannot fill
+tensor cores; these kernels are direct convolutions in full float32, bound by multiply-adds rather than by memory. A
+thread owns one or two samples of one pooled cell, loads the input patch below the cell once, and keeps every partial
+sum in registers: a tuple of (BLOCK,) tensors, since Triton cannot index a tensor. Shapes, the batch size among them,
+are compile-time constants: addresses then cost no registers, and each new batch size costs some seconds of compilation,
+once (Triton keeps what it compiled on disk).
+"""
+
+# The kernels below are in Triton's language, which only borrows Python's syntax.
+# mypy: disable-error-code="no-untyped-def, untyped-decorator, assignment, var-annotated"
+# ruff: noqa: RUF005
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+MULTIPROCESSORS = 132  # of an H100 or H200; only decides how finely sums over the batch are split
+
+
+@triton.jit
+def _gather(rows, samples, out, batch, FEATURES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """out[m, :, b] = rows[samples[m, b], :]: the samples of M batches, batch innermost."""
+    blocks = tl.cdiv(batch, ROWS)
+    stack = (tl.program_id(0) // blocks).to(tl.int64)
+    sample = tl.program_id(0) % blocks * ROWS + tl.arange(0, ROWS)
+    feature = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    row = tl.load(samples + stack * batch + sample, mask=sample < batch, other=0)
+    inside = (sample < batch)[:, None] & (feature < FEATURES)[None, :]
+    values = tl.load(rows + row[:, None] * FEATURES + feature[None, :], mask=inside)
+    to = out + stack * FEATURES * batch + feature[:, None] * batch + sample[None, :]
+    tl.store(to, tl.trans(values), mask=tl.trans(inside))
+
+
+@triton.jit
+def _forward(
+    inputs, parameters, out, code, stacks, stride,
+    CIN: tl.constexpr, COUT: tl.constexpr, H: tl.constexpr, W: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr,
+    BATCH: tl.constexpr, GROUP: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """GROUP channels of BLOCK pooled values; model n reads the inputs of batch n mod `stacks`."""
+    PH: tl.constexpr = (H - KH + 1) // 2
+    PW: tl.constexpr = (W - KW + 1) // 2
+    blocks = tl.cdiv(PH * PW * BATCH, BLOCK)
+    model = (tl.program_id(0) // blocks).to(tl.int64)
+    element = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
+    inside = element < PH * PW * BATCH
+    cell = element // BATCH
+    patch = inputs + (model % stacks) * (CIN * H * W) * BATCH
+    patch += (cell // PW * (2 * W) + cell % PW * 2) * BATCH + element % BATCH
+    channel = tl.program_id(1) * GROUP
+    weight = parameters + model * stride + channel * (CIN * KH * KW)
+    bias = parameters + model * stride + COUT * CIN * KH * KW + channel
+
+    sums = ()  # for every channel of the group, the four positions of the window
+    for _ in tl.static_range(4 * GROUP):
+        sums = sums + (tl.zeros((BLOCK,), tl.float32),)
+    for _channel in range(CIN):
+        for i in tl.static_range(KH):
+            for j in tl.static_range(KW):
+                updated = ()
+                for c in tl.static_range(GROUP):
+                    w = tl.load(weight + c * (CIN * KH * KW) + (i * KW + j))
+                    for p in tl.static_range(4):
+                        # The same value serves many taps and channels; the compiler loads it once.
+                        v = tl.load(patch + ((i + p // 2) * W + (j + p % 2)) * BATCH, mask=inside, other=0.0)
+                        updated = updated + (sums[4 * c + p] + w * v,)
+                sums = updated
+        patch += H * W * BATCH
+        weight += KH * KW
+
+    for c in tl.static_range(GROUP):
+        best = sums[4 * c]
+        which = tl.zeros((BLOCK,), tl.int32)
+        for p in tl.static_range(1, 4):
+            value = sums[4 * c + p]
+            better = (value > best) | (value != value)  # NaN wins, so that a diverged model shows
+            best = tl.where(better, value, best)
+            which = tl.where(better, p, which)
+        best += tl.load(bias + c)
+        dead = best <= 0
+        to = (model * COUT + channel + c) * (PH * PW) * BATCH + element
+        tl.store(out + to, tl.where(dead, 0.0, best), mask=inside)
+        tl.store(code + to, tl.where(dead, 4, which).to(tl.uint8), mask=inside)
+
+
+@triton.jit
+def _input_gradient(
+    parameters, upstream, code, out, stride,
+    CIN: tl.constexpr, COUT: tl.constexpr, H: tl.constexpr, W: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr,
+    BATCH: tl.constexpr, GROUP: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """GROUP input channels at a 2×2 square of positions, for BLOCK samples.
+
+    The square (2r…2r+1, 2s…2s+1) gets gradient from the pooled cells (r − KH/2 … r, s − KW/2 … s) that exist; each
+    cell has it at one of its four positions, which decides the tap.
+    """
+    PH: tl.constexpr = (H - KH + 1) // 2
+    PW: tl.constexpr = (W - KW + 1) // 2
+    SQUARES: tl.constexpr = (W + 1) // 2
+    blocks = tl.cdiv(BATCH, BLOCK)
+    model = (tl.program_id(0) // blocks).to(tl.int64)
+    sample = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
+    inside = sample < BATCH
+    r = tl.program_id(1) // SQUARES
+    s = tl.program_id(1) % SQUARES
+    channel = tl.program_id(2) * GROUP
+    weights = parameters + model * stride + channel * (KH * KW)
+    pooled = model * (COUT * PH * PW) * BATCH + sample
+
+    sums = ()  # for every channel of the group, the four positions of the square
+    for _ in tl.static_range(4 * GROUP):
+        sums = sums + (tl.zeros((BLOCK,), tl.float32),)
+    for up in tl.static_range(KH // 2 + 1):
+        for left in tl.static_range(KW // 2 + 1):
+            if (r >= up) & (r - up < PH) & (s >= left) & (s - left < PW):
+                cell = pooled + ((r - up) * PW + (s - left)) * BATCH
+                weight = weights
+                for _channel in range(COUT):
+                    g = tl.load(upstream + cell, mask=inside, other=0.0)
+                    position = tl.load(code + cell, mask=inside, other=4).to(tl.int32)
+                    updated = ()
+                    for c in tl.static_range(GROUP):
+                        for q in tl.static_range(4):
+                            total = sums[4 * c + q]
+                            for p in tl.static_range(4):
+                                i = 2 * up + q // 2 - p // 2
+                                j = 2 * left + q % 2 - p % 2
+                                if i >= 0 and i < KH and j >= 0 and j < KW:
+                                    w = tl.load(weight + c * (KH * KW) + (i * KW + j))
+                                    total += w * tl.where(position == p, g, 0.0)
+                            updated = updated + (total,)
+                    sums = updated
+                    cell += PH * PW * BATCH
+                    weight += CIN * KH * KW
+
+    for c in tl.static_range(GROUP):
+        for q in tl.static_range(4):
+            y = 2 * r + q // 2
+            x = 2 * s + q % 2
+            to = (((model * CIN + channel + c) * H + y) * W + x) * BATCH + sample
+            tl.store(out + to, sums[4 * c + q], mask=inside & (y < H) & (x < W))
+
+
+@triton.jit
+def _weight_gradient(
+    inputs, upstream, code, out, stacks, split_stride, stride,
+    CIN: tl.constexpr, COUT: tl.constexpr, H: tl.constexpr, W: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr,
+    BATCH: tl.constexpr, GROUP: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """All taps between one input channel and GROUP output channels, summed over a share of (cells × samples)."""
+    PH: tl.constexpr = (H - KH + 1) // 2
+    PW: tl.constexpr = (W - KW + 1) // 2
+    TAPS: tl.constexpr = KH * KW
+    elements = PH * PW * BATCH
+    model = (tl.program_id(0) // CIN).to(tl.int64)
+    channel_in = tl.program_id(0) % CIN
+    channel = tl.program_id(1) * GROUP
+    split = tl.program_id(2)
+    image = inputs + ((model % stacks) * CIN + channel_in) * (H * W) * BATCH
+    pooled = (model * COUT + channel) * elements
+
+    sums = ()  # for every channel of the group: its taps, then its bias
+    for _ in tl.static_range(GROUP * (TAPS + 1)):
+        sums = sums + (tl.zeros((BLOCK,), tl.float32),)
+    start = split * BLOCK
+    while start < elements:
+        element = start + tl.arange(0, BLOCK)
+        inside = element < elements
+        cell = element // BATCH
+        patch = image + (cell // PW * (2 * W) + cell % PW * 2) * BATCH + element % BATCH
+        updated = ()
+        for c in tl.static_range(GROUP):
+            at = pooled + c * elements + element
+            g = tl.load(upstream + at, mask=inside, other=0.0)
+            position = tl.load(code + at, mask=inside, other=4).to(tl.int32)
+            for t in tl.static_range(TAPS):
+                total = sums[c * (TAPS + 1) + t]
+                for p in tl.static_range(4):
+                    offset = ((t // KW + p // 2) * W + (t % KW + p % 2)) * BATCH
+                    v = tl.load(patch + offset, mask=inside, other=0.0)
+                    total += v * tl.where(position == p, g, 0.0)
+                updated = updated + (total,)
+            updated = updated + (sums[c * (TAPS + 1) + TAPS] + tl.where(position < 4, g, 0.0),)
+        sums = updated
+        start += tl.num_programs(2) * BLOCK
+
+    out += split * split_stride + model * stride
+    for c in tl.static_range(GROUP):
+        for t in tl.static_range(TAPS):
+            tl.store(out + ((channel + c) * CIN + channel_in) * TAPS + t, tl.sum(sums[c * (TAPS + 1) + t], 0))
+        bias = tl.sum(sums[c * (TAPS + 1) + TAPS], 0)
+        tl.store(out + COUT * CIN * TAPS + channel + c, bias, mask=channel_in == 0)
+
+
+def _largest_divisor(number: int, limit: int) -> int:
+    return max(k for k in range(1, max(limit, 1) + 1) if number % k == 0)
+
+
+def _geometry(channels: tuple[int, int], image: tuple[int, int], kernel: tuple[int, int]) -> dict[str, int]:
+    names = ("CIN", "COUT", "H", "W", "KH", "KW")
+    return dict(zip(names, (*channels, *image, *kernel), strict=True))
+
+
+def gather(rows: Tensor, samples: Tensor) -> Tensor:
+    """The rows named by `samples` (M, B), as (M, *shape, B)."""
+    stacks, batch = samples.shape
+    features = rows[0].numel()
+    out = rows.new_empty(stacks, *rows.shape[1:], batch)
+    grid = (stacks * triton.cdiv(batch, 32), triton.cdiv(features, 64))
+    _gather[grid](rows, samples.contiguous(), out, batch, FEATURES=features, ROWS=32, COLUMNS=64)
+    return out
+
+
+def forward(parameters: Tensor, inputs: Tensor, channels_out: int, kernel: tuple[int, int]) -> tuple[Tensor, Tensor]:
+    """Pooled outputs (N, C', H', W', B) and, in uint8, the position 0…3 in its window of each (4: ReLU was at zero).
+
+    parameters: (N, weights and bias), rows any distance apart; inputs: (M, C, H, W, B), M a divisor of N.
+    """
+    stacks, channels_in, height, width, batch = inputs.shape
+    models = parameters.shape[0]
+    cells = (height - kernel[0] + 1) // 2, (width - kernel[1] + 1) // 2
+    out = inputs.new_empty(models, channels_out, *cells, batch)
+    code = torch.empty_like(out, dtype=torch.uint8)
+    block, group = 256, _largest_divisor(channels_out, 8)
+    grid = (models * triton.cdiv(cells[0] * cells[1] * batch, block), channels_out // group)
+    _forward[grid](
+        inputs, parameters, out, code, stacks, parameters.stride(0),
+        **_geometry((channels_in, channels_out), (height, width), kernel),
+        BATCH=batch, GROUP=group, BLOCK=block, num_warps=4,
+    )  # fmt: skip
+    return out, code
+
+
+def input_gradient(
+    parameters: Tensor, upstream: Tensor, code: Tensor, shape: tuple[int, int, int], kernel: tuple[int, int]
+) -> Tensor:
+    """Gradient with respect to inputs of shape (C, H, W): (N, C, H, W, B), from that of the pooled outputs."""
+    models, channels_out, *_, batch = upstream.shape
+    channels_in, height, width = shape
+    out = upstream.new_empty(models, *shape, batch)
+    block, group = min(128, max(32, triton.next_power_of_2(batch))), _largest_divisor(channels_in, 8)
+    squares = triton.cdiv(height, 2) * triton.cdiv(width, 2)
+    grid = (models * triton.cdiv(batch, block), squares, channels_in // group)
+    _input_gradient[grid](
+        parameters, upstream, code, out, parameters.stride(0),
+        **_geometry((channels_in, channels_out), (height, width), kernel),
+        BATCH=batch, GROUP=group, BLOCK=block, num_warps=max(1, block // 64),
+    )  # fmt: skip
+    return out
+
+
+def weight_gradient(inputs: Tensor, upstream: Tensor, code: Tensor, kernel: tuple[int, int], out: Tensor) -> None:
+    """Fill out (N, weights and bias), rows any distance apart, with the gradient summed over the batch."""
+    stacks, channels_in, height, width, batch = inputs.shape
+    models, channels_out = upstream.shape[:2]
+    elements = upstream[0, 0].numel()
+    warps = 1 if elements < 4096 else 4
+    block = 32 * warps
+    group = _largest_divisor(channels_out, 100 // (kernel[0] * kernel[1]))
+    programs = models * channels_in * (channels_out // group)
+    # Few models leave the chip idle: split the sum then, as long as a share is worth a program.
+    splits = max(1, min(MULTIPROCESSORS * 16 // (programs * warps), elements // (block * 8)))
+    target = out if splits == 1 else out.new_empty(splits, models, out.shape[1])
+    _weight_gradient[(models * channels_in, channels_out // group, splits)](
+        inputs, upstream, code, target, stacks, target.stride(0), target.stride(-2),
+        **_geometry((channels_in, channels_out), (height, width), kernel),
+        BATCH=batch, GROUP=group, BLOCK=block, num_warps=warps,
+    )  # fmt: skip
+    if splits > 1:
+        torch.sum(target, 0, out=out)

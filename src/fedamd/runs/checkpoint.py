@@ -1,0 +1,55 @@
+"""Checkpoints: one safetensors file with the tensors and, in its header, the rest as JSON. Loading one can run no code."""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from fedamd.errors import FedamdError
+
+_FORMAT = "fedamd checkpoint 1"
+
+
+def save(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+    """Write both, atomically: after a crash the file is the old one or the new one, whole."""
+    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    with replacing(path) as temporary:
+        save_file(contiguous, temporary, metadata={"format": _FORMAT, "facts": json.dumps(facts)})
+
+
+def load(path: Path, device: str = "cpu") -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and the facts; a file that is not a whole checkpoint is a `FedamdError`."""
+    try:
+        with safe_open(path, framework="pt", device=device) as file:
+            metadata = file.metadata() or {}
+            if metadata.get("format") != _FORMAT:
+                raise FedamdError(f"{path} is not a checkpoint of this program")
+            facts: dict[str, Any] = json.loads(metadata["facts"])
+            return {name: file.get_tensor(name) for name in file.keys()}, facts  # noqa: SIM118  not a dict
+    except (OSError, SafetensorError, KeyError, json.JSONDecodeError) as error:
+        raise FedamdError(f"the checkpoint {path} cannot be read (damaged or cut short?): {error}") from None
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary file beside `path` that takes its place once it is complete and on disk."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """A text file, atomically."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

@@ -1,0 +1,217 @@
+"""The one schema of a run, read from TOML, from `--set key=value` and from Python dictionaries.
+
+Each of the sections [data], [partition], [model] and [algorithm] names a thing (`name = …`); its other keys are the
+options of that thing and are checked by the thing itself, so a method's hyper-parameters are declared in one place only.
+"""
+
+import dataclasses
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+
+from fedamd.algorithms import ALGORITHMS, Algorithm
+from fedamd.data import PARTITIONERS, SOURCES
+from fedamd.data.partition import Partitioner
+from fedamd.errors import FedamdError
+from fedamd.lookup import choose, import_object, suggestion
+from fedamd.models import MODELS
+
+
+_COMPANIONS = {  # data set → its usual partition and model
+    "fashion-mnist": ("classes", "lenet5"),
+    "quadratic": ("natural", "quadratic"),
+    "logistic": ("natural", "logistic"),
+}
+
+
+class Section(BaseModel):
+    """A thing by name, and its options."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: str
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})
+
+
+class Config(BaseModel):
+    """A run: what is trained, on whose data, how, and for how long."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    data: Section = Section(name="digits")
+    partition: Section = Section(name="classes")
+    model: Section = Section(name="mlp")
+    algorithm: Section = Section(name="fedamd")
+
+    clients: int = Field(default=100, ge=1, description="M, the number of clients")
+    cohort: int = Field(default=20, ge=1, description="A, how many of them take part in a round")
+    rounds: int = Field(default=100, ge=1, description="T, the number of rounds")
+    seed: int = Field(default=0, ge=0, lt=2**63, description="the seed of everything random")
+    failure_rate: float = Field(default=0.0, ge=0, lt=1, description="the probability that a client never replies")
+    target_accuracy: float | None = Field(default=None, gt=0, le=1, description="report when this is reached")
+    evaluate_every: int = Field(default=1, ge=1, description="rounds between two evaluations on the test set")
+    checkpoint_every: int = Field(default=10, ge=1, description="rounds between two checkpoints")
+
+    engine: Literal["auto", "loop", "vector", "distributed"] = "auto"
+    oracle: Literal["auto", "autograd", "native", "stacked"] = "auto"
+    device: Literal["cpu", "cuda"] = "cpu"
+    dtype: Literal["float32", "float64"] = "float32"
+    micro_batch: int | None = Field(default=None, ge=1, description="largest number of samples in one gradient call")
+    client_store: Literal["memory", "disk"] = Field(default="memory", description="where held vectors are simulated")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults_of_the_data(cls, raw: Any) -> Any:
+        """Every data set comes with the partition and the model it is usually seen with."""
+        if not isinstance(raw, dict) or not isinstance(data := raw.get("data", {"name": "digits"}), dict):
+            return raw
+        partition, model = _COMPANIONS.get(data.get("name", ""), ("classes", "mlp"))
+        raw = {"partition": {"name": partition}, "model": {"name": model}} | raw
+        for section, name in (("data", "digits"), ("partition", partition), ("model", model), ("algorithm", "fedamd")):
+            if isinstance(raw.get(section), dict):
+                raw[section] = {"name": name} | raw[section]
+        if data.get("name") == "logistic" == raw["model"].get("name") and "regularisation" in data:
+            raw["model"] = {"regularisation": data["regularisation"]} | raw["model"]
+        return raw
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Config":
+        if self.cohort > self.clients:
+            raise FedamdError(
+                f"cohort (A = {self.cohort}) must not exceed clients (M = {self.clients}): clients are drawn without replacement"
+            )
+        choose(SOURCES, self.data.name, "data.name")
+        self.build_algorithm()
+        self.build_partitioner()
+        if ":" not in self.model.name:
+            choose(MODELS, self.model.name, "model.name")
+        return self
+
+    def build_algorithm(self) -> Algorithm:
+        """The method with its hyper-parameters."""
+        method = choose(ALGORITHMS, self.algorithm.name, "algorithm.name")
+        options = dict(method.presets) | self.algorithm.options
+        if isinstance(p := options.get("p"), str) and ":" in p:
+            options["p"] = import_object(p, "algorithm.p")
+        return _instance(method.make, options, "algorithm")
+
+    def build_partitioner(self) -> Partitioner:
+        """The partitioner with its options."""
+        return _instance(
+            choose(PARTITIONERS, self.partition.name, "partition.name"), self.partition.options, "partition"
+        )
+
+    def plain(self) -> dict[str, Any]:
+        """As dictionaries and numbers, every default filled in."""
+        algorithm = self.build_algorithm()
+        values = {field.name: getattr(algorithm, field.name) for field in dataclasses.fields(algorithm)}  # type: ignore[arg-type]
+        options = {name: value for name, value in values.items() if value is not None and not callable(value)}
+        plain = self.model_dump(mode="json", exclude_none=True)
+        return plain | {"algorithm": {"name": self.algorithm.name} | options | self.algorithm.options}
+
+
+def load_config(
+    source: Path | str | Mapping[str, Any] | None = None, changes: Mapping[str, Any] | None = None
+) -> Config:
+    """A config from a TOML file or a dictionary, with dotted keys changed on top; every mistake is a `FedamdError`."""
+    where = str(source) if isinstance(source, str | Path) else "the configuration"
+    raw = _read_toml(Path(source)) if isinstance(source, str | Path) else _deep_copy(source or {})
+    for key, value in (changes or {}).items():
+        _put(raw, key, value)
+    try:
+        return Config.model_validate(raw)
+    except ValidationError as error:
+        raise FedamdError(f"{where}: {_sentence(error, Config)}") from None
+    except FedamdError as error:
+        raise FedamdError(f"{where}: {error}") from None
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """`key=value` from the command line; the value is read as TOML where it can be, else it is a word."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise FedamdError(f"--set {text}: expected key=value, as in algorithm.eta_l=0.03")
+    try:
+        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key.strip(), value.strip()
+
+
+def to_toml(plain: Mapping[str, Any]) -> str:
+    """The config as TOML: numbers and words first, then the sections."""
+    lines = [f"{key} = {json.dumps(value)}" for key, value in plain.items() if not isinstance(value, Mapping)]
+    for key, section in plain.items():
+        if isinstance(section, Mapping):
+            lines += ["", f"[{key}]", *(f"{k} = {json.dumps(v)}" for k, v in section.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FedamdError(f"there is no config file {path}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise FedamdError(f"cannot read {path}: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise FedamdError(f"{path} is not valid TOML: {error}") from None
+
+
+def _deep_copy(raw: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _deep_copy(value) if isinstance(value, Mapping) else value for key, value in raw.items()}
+
+
+def _put(raw: dict[str, Any], key: str, value: Any) -> None:
+    """raw["a"]["b"] = value for the key "a.b"; naming another thing drops the options of the former one."""
+    *sections, last = key.split(".")
+    for name in sections:
+        raw = raw.setdefault(name, {})
+        if not isinstance(raw, dict):
+            raise FedamdError(f"{key}: {name} is a value, not a section")
+    if last == "name" and raw.get("name", value) != value:
+        raw.clear()
+    raw[last] = value
+
+
+def _instance(kind: Any, options: Mapping[str, Any], where: str) -> Any:
+    """A dataclass with checked types and values; mistakes name the section and the key."""
+    allowed = [field.name for field in dataclasses.fields(kind)]
+    for name in options:
+        if name not in allowed:
+            raise FedamdError(
+                f"{where}.{name}: unknown key{suggestion(name, allowed)}; allowed are {', '.join(allowed)}"
+            )
+    try:
+        return TypeAdapter(kind).validate_python(dict(options))
+    except ValidationError as error:
+        raise FedamdError(_sentence(error, kind, where)) from None
+    except FedamdError as error:
+        raise FedamdError(f"{where}.{error}") from None
+
+
+def _sentence(error: ValidationError, kind: Any, where: str = "") -> str:
+    """The first mistake pydantic found, as one sentence that names the key and the allowed values."""
+    first = error.errors()[0]
+    if isinstance(cause := first.get("ctx", {}).get("error"), FedamdError):
+        return f"{where}.{cause}" if where else str(cause)
+    names = [part for part in first["loc"] if isinstance(part, str)][: 1 if where else 2]
+    key = ".".join([*([where] if where else []), *names])
+    if first["type"] == "extra_forbidden":
+        allowed = list(kind.model_fields)
+        return f"{key}: unknown key{suggestion(names[0], allowed)}; allowed are {', '.join(allowed)}"
+    reasons = dict.fromkeys(
+        _reason(one) for one in error.errors() if one["loc"][: len(names)] == first["loc"][: len(names)]
+    )
+    return f"{key}: {' or '.join(reasons)}, not {first['input']!r}"
+
+
+def _reason(error: Any) -> str:
+    message: str = error["msg"]
+    return message.removeprefix("Input ").removeprefix("Value error, ")

@@ -1,0 +1,54 @@
+"""What a run costs: gradient samples and bits, counted from the exchanges themselves as the paper counts them.
+
+Gradients: every sample of every batch, times the gradients its role takes per sample (a miner takes two on each, also
+at k = 0 where the two cancel and are not computed). Bits: every model-sized vector sent to a client or back, in the bits
+of its type; single numbers ride along uncounted. What was sent to a client that never replied was sent all the same;
+its gradients and its reply are not counted.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from torch import Tensor
+
+from fedamd.algorithms.base import Answers, Exchange, Order, Replies
+
+
+@dataclass
+class Ledger:
+    """Totals so far."""
+
+    gradient_samples: int = 0
+    bits_up: int = 0
+    bits_down: int = 0
+
+    def add(self, exchange: Exchange, answers: Answers, sizes: Sequence[int]) -> None:
+        """Count one exchange with its replies; `sizes[m]` is what client m owns."""
+        for order in exchange.orders:
+            replies = answers[order.role.name]
+            x = next(value for value in order.payload.values() if isinstance(value, Tensor))
+            self.bits_down += len(order.clients) * sum(
+                _bits(value)
+                for value in order.payload.values()
+                if isinstance(value, Tensor) and value.numel() == x.numel()
+            )
+            self.bits_up += _bits_up(replies, x)
+            self.gradient_samples += _gradient_samples(order, replies, sizes)
+
+    def totals(self) -> dict[str, int]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def _bits(vector: Tensor) -> int:
+    return vector.numel() * vector.element_size() * 8
+
+
+def _bits_up(replies: Replies, x: Tensor) -> int:
+    came = len(replies) + len(replies.rejected)
+    vectors = [name for name, stack in replies.values.items() if stack.shape[-1] == x.numel()]
+    return came * sum(replies.bits.get(name, _bits(x)) for name in vectors)
+
+
+def _gradient_samples(order: Order, replies: Replies, sizes: Sequence[int]) -> int:
+    samples = sum(batches.samples(sizes[i]) for i in (*replies.clients, *replies.rejected) for batches in order.batches)
+    return order.role.gradients * samples

@@ -1,0 +1,166 @@
+"""The folder of a run: resolved config, environment, metrics, summary, checkpoint, final model.
+
+config.toml             every setting, defaults filled in
+environment.json        versions, commit, hardware, command line
+metrics.jsonl           a line for every round (round −1 is the start-up)
+checkpoint.safetensors  the newest state a run can go on from
+model.safetensors       the final model x
+summary.json            written when the run ends
+"""
+
+import json
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fedamd.engines.held import DiskHeld
+from fedamd.errors import FedamdError
+from fedamd.runs import checkpoint
+from fedamd.runs.config import Config, load_config, to_toml
+from fedamd.runs.run import Record, Run
+from fedamd.runs.summary import summarise
+
+CONFIG, ENVIRONMENT, METRICS = "config.toml", "environment.json", "metrics.jsonl"
+CHECKPOINT, MODEL, SUMMARY, HELD = "checkpoint.safetensors", "model.safetensors", "summary.json", "held.sqlite"
+
+
+class Folder:
+    """Writes a run's records as they come."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, path: Path, config: Config, extra: Mapping[str, Any] | None = None) -> "Folder":
+        """A new folder for a new run; one that already holds something is left alone."""
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise FedamdError(
+                f"{path} is not empty: choose another --out, or continue the run in it with --resume {path}"
+            )
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FedamdError(f"cannot create {path}: {error.strerror}") from None
+        checkpoint.write_text(path / CONFIG, to_toml(config.plain()))
+        checkpoint.write_text(path / ENVIRONMENT, json.dumps(environment(config) | dict(extra or {}), indent=2) + "\n")
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: Path) -> "Folder":
+        """The folder of a run that was begun."""
+        if not (path / CONFIG).is_file():
+            raise FedamdError(f"{path} holds no run (no {CONFIG} in it): --resume takes the folder of a run")
+        return cls(path)
+
+    def config(self, changes: Mapping[str, Any] | None = None) -> Config:
+        return load_config(self.path / CONFIG, changes)
+
+    def held(self) -> DiskHeld:
+        return DiskHeld(self.path / HELD)
+
+    def restore(self, run: Run) -> None:
+        """Put the run back to its last checkpoint, and cut the metrics to the rounds done then."""
+        if (self.path / CHECKPOINT).exists():
+            run.restore(*checkpoint.load(self.path / CHECKPOINT))
+            run.status = "running" if run.status == "finished" and run.t < run.config.rounds else run.status
+        elif isinstance(run.site.held, DiskHeld):
+            run.site.held.rewind(-2)  # before the start-up
+        done = [record for record in self.metrics() if record["round"] < run.t] if run.started else []
+        run.records = done
+        checkpoint.write_text(self.path / METRICS, "".join(json.dumps(record) + "\n" for record in done))
+
+    def metrics(self) -> list[Record]:
+        """The lines written so far; a last line that was cut short does not count."""
+        path = self.path / METRICS
+        if not path.exists():
+            return []
+        lines = path.read_text(encoding="utf-8").split("\n")
+        records = []
+        for number, line in enumerate(lines[:-1], start=1):
+            try:
+                records.append(json.loads(line))
+            except json.JSONDecodeError:
+                raise FedamdError(f"{path}, line {number}: not valid JSON") from None
+        return records
+
+    def add(self, run: Run, record: Record) -> None:
+        """A line of metrics, and a checkpoint when one is due."""
+        with (self.path / METRICS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+        if run.t % run.config.checkpoint_every == 0 or not run.live:
+            self.save(run)
+
+    def save(self, run: Run) -> None:
+        """A checkpoint of the run as it is between two rounds."""
+        held = run.site.held
+        if isinstance(held, DiskHeld):
+            held.flush(run.t)
+        checkpoint.save(self.path / CHECKPOINT, run.tensors(), run.facts())
+        if isinstance(held, DiskHeld):
+            held.forget_before(run.t)
+
+    def finish(self, run: Run, status: str) -> Record:
+        """The summary and the final model."""
+        summary = summarise(run, status)
+        checkpoint.save(self.path / MODEL, {"x": run.state.x}, {"parameters": parameter_shapes(run)})
+        checkpoint.write_text(self.path / SUMMARY, json.dumps(summary, indent=2) + "\n")
+        return summary
+
+
+def parameter_shapes(run: Run) -> dict[str, list[int]]:
+    """How the flat vector x divides into the model's parameters."""
+    return {name: list(parameter.shape) for name, parameter in run.experiment.model.named_parameters()}
+
+
+def default_folder(config: Config, parent: Path = Path("runs")) -> Path:
+    """A name that says what the run is, and that no other run has."""
+    stem = f"{datetime.now():%Y%m%d-%H%M%S}-{config.algorithm.name}-{config.data.name}-seed{config.seed}"
+    names = (f"{stem}-{number}" if number else stem for number in range(10_000))
+    return next(path for path in (parent / name for name in names) if not path.exists())
+
+
+def environment(config: Config, command: Sequence[str] | None = None) -> dict[str, Any]:
+    """What a reader needs to repeat the run."""
+    packages = ("fedamd", "torch", "numpy", "flwr")
+    return {
+        "command": list(command or sys.argv),
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "packages": {name: version for name in packages if (version := _version(name))},
+        "platform": platform.platform(),
+        "processor_threads": torch.get_num_threads(),
+        "device": torch.cuda.get_device_name()
+        if config.device == "cuda"
+        else platform.processor() or platform.machine(),
+        "begun": datetime.now().astimezone().isoformat(timespec="seconds"),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _commit() -> str | None:
+    """The commit of the source tree this package runs from, with a + where the tree has changes; None if installed."""
+    here = Path(__file__).parent
+    try:
+        output = subprocess.run(
+            ["git", "-C", str(here), "describe", "--always", "--dirty=+", "--abbrev=40", "--exclude=*"],
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return output.stdout.strip() or None

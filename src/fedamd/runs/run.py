@@ -1,0 +1,130 @@
+"""One run in progress: its state, its costs and its records; and what a round of it reports."""
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedamd import draw
+from fedamd.algorithms.base import Answers, Exchange, Order, State
+from fedamd.draw import Purpose
+from fedamd.engines.base import Site
+from fedamd.engines.held import DiskHeld, Held, MemoryHeld
+from fedamd.runs.experiment import Experiment
+from fedamd.runs.ledger import Ledger
+
+Record = dict[str, Any]
+
+
+@dataclass
+class Tally:
+    """What happened in one round: who replied, who did not, and how large the losses were."""
+
+    replied: Counter[str] = field(default_factory=Counter)
+    missing: int = 0
+    rejected: int = 0
+    all_bad: bool = False  # a role got replies and had to drop every one
+    losses: list[Tensor] = field(default_factory=list)
+
+    def add(self, exchange: Exchange, answers: Answers) -> None:
+        for order in exchange.orders:
+            replies = answers[order.role.name]
+            self.replied[order.role.name] += len(replies)
+            self.rejected += len(replies.rejected)
+            self.missing += len(order.clients) - len(replies) - len(replies.rejected)
+            self.all_bad |= bool(replies.rejected) and not len(replies)
+            if order.role.reports_loss and replies.losses is not None:
+                self.losses.append(replies.losses)
+
+    def loss(self, like: Tensor) -> Tensor:
+        """The mean over the clients that report one; NaN where none did."""
+        return torch.cat(self.losses).mean() if self.losses else like.new_full((), math.nan)
+
+
+class Run:
+    """A run between two rounds. `t` rounds are done; `status` is running, finished or diverged."""
+
+    def __init__(self, experiment: Experiment, held: Held | None = None) -> None:
+        config = experiment.config
+        self.experiment = experiment
+        self.config = config
+        self.site = Site(config.seed, experiment.clients, held or MemoryHeld())
+        self.state = State(x=experiment.x0.clone())
+        self.started = False
+        self.t = 0
+        self.status = "running"
+        self.ledger = Ledger()
+        self.start_up = Ledger()
+        self.tally = Tally()
+        self.clock = time.perf_counter()
+        self.records: list[Record] = []
+
+    @property
+    def live(self) -> bool:
+        return self.status == "running" and self.t < self.config.rounds
+
+    def surviving(self, order: Order, t: int) -> Order:
+        """The order for those of its clients that will reply: the others fail, each at its own address."""
+        rate = self.config.failure_rate
+        if not rate:
+            return order
+        lives = [i for i in order.clients if draw.uniform(self.config.seed, Purpose.FAILURE, t, i) >= rate]
+        return Order(order.role, tuple(lives), order.batches, order.payload)
+
+    def begin_round(self) -> None:
+        self.tally = Tally()
+        self.clock = time.perf_counter()
+
+    def record(self, t: int, loss: float, evaluation: tuple[float, float] | None, ledger: Ledger) -> Record:
+        """The line of round t in the metrics."""
+        test_loss, accuracy = evaluation or (math.nan, math.nan)
+        return (
+            {"round": t, "loss": _number(loss), "test_loss": _number(test_loss), "accuracy": _number(accuracy)}
+            | {f"{role}s": count for role, count in self.tally.replied.items()}
+            | {"missing": self.tally.missing, "rejected": self.tally.rejected}
+            | ledger.totals()
+            | {"seconds": round(time.perf_counter() - self.clock, 6)}
+        )
+
+    # --- checkpoints ---
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The state and what the clients hold, by name."""
+        tensors = {f"state.{name}": value for name, value in self.state.items()}
+        if isinstance(self.site.held, MemoryHeld):
+            tensors |= {f"held.{name}": value for name, value in self.site.held.tensors().items()}
+        return tensors
+
+    def facts(self) -> dict[str, Any]:
+        """Everything else a checkpoint holds."""
+        return {
+            "t": self.t,
+            "status": self.status,
+            "ledger": self.ledger.totals(),
+            "start_up": self.start_up.totals(),
+        }
+
+    def restore(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+        """Back to a checkpoint."""
+        device = self.experiment.x0.device
+        named = {name: value.to(device) for name, value in tensors.items() if not name.startswith("held.")}
+        self.state = State(**{name.removeprefix("state."): value for name, value in named.items()})
+        self.t, self.status, self.started = facts["t"], facts["status"], True
+        self.ledger, self.start_up = Ledger(**facts["ledger"]), Ledger(**facts["start_up"])
+        if isinstance(self.site.held, DiskHeld):
+            self.site.held.rewind(self.t)
+        elif isinstance(self.site.held, MemoryHeld):
+            held = {name.removeprefix("held."): value for name, value in tensors.items() if name.startswith("held.")}
+            self.site.held.restore({name: v if name == "clients" else v.to(device) for name, v in held.items()})
+
+
+Listener = Callable[[Run, Record], None]
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None

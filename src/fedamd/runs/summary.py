@@ -1,0 +1,49 @@
+"""What a run came to: final and best accuracy, costs, and what the target accuracy cost."""
+
+from typing import Any
+
+from fedamd.runs.run import Record, Run
+
+COSTS = ("gradient_samples", "bits_up", "bits_down")
+
+
+def summarise(run: Run, status: str) -> dict[str, Any]:
+    """The summary of a run that has ended; start-up costs stand on their own."""
+    records = [record for record in run.records if record["round"] >= 0]
+    target = run.config.target_accuracy
+    return {
+        "status": status,
+        "algorithm": run.config.algorithm.name,
+        "rounds": run.t,
+        **results(records),
+        "target_accuracy": target,
+        "to_target": to_target(records, target) if target is not None else None,
+        **run.ledger.totals(),
+        "start_up": run.start_up.totals(),
+        "missing": sum(record["missing"] for record in records),
+        "rejected": sum(record["rejected"] for record in records),
+        "seconds": round(sum(record["seconds"] for record in run.records), 3),
+    }
+
+
+def results(records: list[Record]) -> dict[str, float | None]:
+    """Final and best accuracy, final losses: the last round in which each was measured."""
+    accuracies = [record["accuracy"] for record in records if record["accuracy"] is not None]
+    return {
+        "final_accuracy": accuracies[-1] if accuracies else None,
+        "best_accuracy": max(accuracies, default=None),
+        "final_loss": _last(records, "loss"),
+        "final_test_loss": _last(records, "test_loss"),
+    }
+
+
+def to_target(records: list[Record], target: float) -> Record | None:
+    """Rounds and costs when the target accuracy was first reached; None if it never was."""
+    for record in records:
+        if record["accuracy"] is not None and record["accuracy"] >= target:
+            return {"rounds": record["round"] + 1} | {cost: record[cost] for cost in COSTS}
+    return None
+
+
+def _last(records: list[Record], name: str) -> float | None:
+    return next((record[name] for record in reversed(records) if record[name] is not None), None)
