@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
-from torch.func import grad, jvp, vmap
+from torch.func import grad, vjp, vmap
 
 from fedamd.data.base import Dataset
 from fedamd.errors import FedamdError
@@ -86,6 +86,7 @@ def _chunks(rows: Tensor) -> list[Tensor]:
 
 
 def _hessian_vector(function: Callable[[Tensor], Tensor], x: Tensor, v: Tensor) -> Tensor:
-    """∇²f(x)·v: the gradient's derivative along v, forward over reverse."""
-    product: Tensor = jvp(grad(function), (x,), (v,))[1]
+    """∇²f(x)·v, as vᵀ∇²f(x): every operation has a reverse derivative, not every one a forward derivative."""
+    pull_back = vjp(grad(function), x)[1]
+    product: Tensor = pull_back(v)[0]
     return product

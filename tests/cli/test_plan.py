@@ -1,0 +1,74 @@
+"""`fedamd plan` from the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from fedamd.cli.plan import register
+from fedamd.errors import FedamdError
+
+FLAGS = (
+    "plan --clients 100 --cohort 20 --steps 10 --small-batch 4 --epsilon 0.01 --L 2 --L-sigma 3 --sigma 5 --delta 1.5"
+)
+
+
+@pytest.fixture
+def app() -> typer.Typer:
+    app = typer.Typer()
+    app.callback()(lambda: None)
+    register(app)
+    return app
+
+
+def invoke(app: typer.Typer, flags: str) -> str:
+    result = CliRunner().invoke(app, flags.split(), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_table(app: typer.Typer) -> None:
+    """M/(Aε) = 5·300 rounds at p* = 0.887, with b = 25/(100·0.01)."""
+    told = invoke(app, FLAGS)
+    assert "Cheapest first by rounds" in told
+    assert "FedAMD (constant): p = 0.887, b = 25" in told
+    assert "Minibatch SGD: no number, needs all M = 100 clients, the cohort is A = 20" in told
+    assert "1500" in told
+
+
+def test_json_and_plot(app: typer.Typer, tmp_path: Path) -> None:
+    picture = tmp_path / "cost.png"
+    flags = f" --parameters 1000 --cost seconds --bandwidth 1e6 --compute 1e3 --json --plot {picture}"
+    told = json.loads(invoke(app, FLAGS + flags))
+    assert told["cost"] == "seconds"
+    assert told["plot"] == str(picture)
+    assert picture.stat().st_size > 0
+    assert {entry["method"] for entry in told["entries"]} >= {"fedavg", "fedamd-constant"}
+    assert told["entries"][0]["seconds"] > 0
+
+
+def test_what_if(app: typer.Typer) -> None:
+    told = json.loads(
+        invoke(app, FLAGS + " --p 0.3 --tau 4 --large-batch 100 --samples 100 --parameters 10 --cost bits --json")
+    )
+    settings = {entry["method"]: entry["settings"] for entry in told["entries"]}
+    assert settings["fedamd-constant"]["p"] == 0.3
+    assert settings["fedamd-sequential"]["tau"] == 4
+    assert settings["fedamd-constant"]["b"] == 100
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (" --p 1", "never moves"),
+        (" --bandwidth 5", "both --bandwidth"),
+        (" --cost bits", "give d"),
+        (" --cost euros", "not known"),
+        (" --c 0.5", "c is 0.5"),
+    ],
+)
+def test_mistakes_are_sentences(app: typer.Typer, flags: str, says: str) -> None:
+    with pytest.raises(FedamdError, match=says):
+        invoke(app, FLAGS + flags)
