@@ -47,7 +47,8 @@ class State(Values):
 
     def get(self, name: str, default: Tensor) -> Tensor:
         """A value that is not there before its first round."""
-        return self.__dict__.get(name, default)
+        value: Tensor = self.__dict__.get(name, default)
+        return value
 
 
 # --- the client's side -------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
@@ -21,7 +21,7 @@ class Progress:
     def __init__(self, quiet: bool = False) -> None:
         self._shown = console.is_terminal and not quiet
         self._plain = not console.is_terminal and not quiet
-        self._tasks: dict[int, int] = {}
+        self._tasks: dict[int, TaskID] = {}
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fedamd import draw
-from fedamd.algorithms.base import Answers, Batches, Exchange, Replies
+from fedamd.algorithms.base import Answers, Batches, Exchange, Order, Replies
 from fedamd.data.base import Clients
 from fedamd.draw import Purpose
 from fedamd.engines.held import Held
@@ -74,8 +74,8 @@ class RecordingGradient:
         """The weights of a batch sum to one, so the gradients of its parts simply add up."""
         if self._micro_batch is None:
             return [batch]
-        samples = batch.samples.split(self._micro_batch, dim=-1)
-        weights = batch.weights.split(self._micro_batch, dim=-1)
+        samples = torch.split(batch.samples, self._micro_batch, dim=-1)
+        weights = torch.split(batch.weights, self._micro_batch, dim=-1)
         return [Batch(s, w) for s, w in zip(samples, weights, strict=True)]
 
 
@@ -110,26 +110,33 @@ def address(request: Request, purpose: Purpose, *rest: int) -> int:
     return draw.bits(request.site.seed, purpose, request.t, request.stage, *rest)
 
 
+def finite_rows(stacks: Iterable[Tensor]) -> Tensor:
+    """Which rows (n,) are finite in every one of these (n, ·) stacks."""
+    return torch.stack([stack.isfinite().all(-1) for stack in stacks]).all(0)
+
+
 def accepted(
+    site: Site,
     clients: Sequence[int],
-    replies: dict[str, Tensor],
+    values: dict[str, Tensor],
     held: dict[str, Tensor],
     losses: Tensor | None,
     bits: dict[str, int],
-    site: Site,
+    finite: Sequence[bool],
 ) -> Replies:
-    """Drop the rows that are not finite, let the clients of the others keep what they want to hold, answer the rest."""
-    finite = torch.stack([values.isfinite().all(-1) for values in (*replies.values(), *held.values())]).all(0)
-    good = finite.tolist()
-    if all(good):
-        kept = list(clients)
-    else:
-        rows = torch.tensor([row for row, fine in enumerate(good) if fine], dtype=torch.int64, device=finite.device)
-        replies = {name: values.index_select(0, rows) for name, values in replies.items()}
-        held = {name: values.index_select(0, rows) for name, values in held.items()}
-        losses = None if losses is None else losses.index_select(0, rows)
-        kept = [client for client, fine in zip(clients, good, strict=True) if fine]
-    if held and kept:
-        site.held.write(kept, held)
-    rejected = [client for client, fine in zip(clients, good, strict=True) if not fine]
-    return Replies(kept, replies, losses, bits, rejected)
+    """Drop the replies that are not finite; the clients of the others keep what they want to hold."""
+    rejected = [client for client, fine in zip(clients, finite, strict=True) if not fine]
+    if rejected:
+        rows = torch.tensor([row for row, fine in enumerate(finite) if fine], dtype=torch.int64)
+        values = {name: stack[rows] for name, stack in values.items()}
+        held = {name: stack[rows] for name, stack in held.items()}
+        losses = None if losses is None else losses[rows]
+        clients = [client for client, fine in zip(clients, finite, strict=True) if fine]
+    if held and clients:
+        site.held.write(clients, held)
+    return Replies(clients, values, losses, bits, rejected)
+
+
+def like_x(order: Order) -> Tensor:
+    """A vector of the payload: its shape, type and device are the model's."""
+    return next(value for value in order.payload.values() if isinstance(value, Tensor))

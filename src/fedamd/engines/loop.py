@@ -8,7 +8,16 @@ from torch import Tensor
 from fedamd import draw
 from fedamd.algorithms.base import Answers, Order, Replies, Reply, Task, Values
 from fedamd.draw import Purpose
-from fedamd.engines.base import RecordingGradient, Request, accepted, address, batch_positions, batch_weights
+from fedamd.engines.base import (
+    RecordingGradient,
+    Request,
+    accepted,
+    address,
+    batch_positions,
+    batch_weights,
+    finite_rows,
+    like_x,
+)
 from fedamd.oracles.base import Batch, Oracle
 
 
@@ -38,7 +47,7 @@ def play(
     request: Request, order: Order, client: int, oracle: Oracle, micro_batch: int | None
 ) -> tuple[Reply, Tensor | None]:
     """One client's reply, and its mean loss."""
-    x = anything_like_x(order)
+    x = like_x(order)
     grad = RecordingGradient(oracle, micro_batch)
     reply = order.role.run(task_for(request, order, client, x), batches_for(request, order, client, x), grad)
     return reply, grad.mean_loss()
@@ -79,24 +88,22 @@ def collect(
     """Stack what came back; a value that is neither a model-sized vector nor one number is rejected."""
     if not clients:
         return Replies((), {})
-    d = anything_like_x(order).shape
+    d = like_x(order).shape
     fits = [all(value.shape in (d, (1,)) for value in (reply.values | reply.held).values()) for reply, _ in played]
     good = [result for result, fit in zip(played, fits, strict=True) if fit]
     misfits = [client for client, fit in zip(clients, fits, strict=True) if not fit]
     if not good:
         return Replies((), {}, rejected=misfits)
     replies, losses = [reply for reply, _ in good], [loss for _, loss in good if loss is not None]
+    values = {name: torch.stack([reply.values[name] for reply in replies]) for name in replies[0].values}
+    held = {name: torch.stack([reply.held[name] for reply in replies]) for name in replies[0].held}
     answer = accepted(
+        request.site,
         [client for client, fit in zip(clients, fits, strict=True) if fit],
-        {name: torch.stack([reply.values[name] for reply in replies]) for name in replies[0].values},
-        {name: torch.stack([reply.held[name] for reply in replies]) for name in replies[0].held},
+        values,
+        held,
         torch.stack(losses) if losses else None,
         replies[0].bits,
-        request.site,
+        finite_rows([*values.values(), *held.values()]).tolist(),
     )
     return Replies(answer.clients, answer.values, answer.losses, answer.bits, (*misfits, *answer.rejected))
-
-
-def anything_like_x(order: Order) -> Tensor:
-    """A vector of the payload: its shape, type and device are the model's."""
-    return next(value for value in order.payload.values() if isinstance(value, Tensor))

@@ -46,8 +46,9 @@ class AutogradOracle:
     @torch.no_grad()
     def evaluate(self, x: Tensor) -> tuple[Tensor, Tensor]:
         stack = x if x.dim() == 2 else x.unsqueeze(0)
+        data = self._data
         test = list(
-            zip(self._data.test_inputs.split(_TEST_CHUNK), self._data.test_targets.split(_TEST_CHUNK), strict=True)
+            zip(torch.split(data.test_inputs, _TEST_CHUNK), torch.split(data.test_targets, _TEST_CHUNK), strict=True)
         )
         totals = [self._test_sums(model, test) for model in stack]
         losses, correct = (torch.stack(column) / len(self._data.test_targets) for column in zip(*totals, strict=True))

@@ -4,7 +4,6 @@ A model is any `nn.Module`. Its per-sample loss is its own method `loss(outputs,
 softmax cross-entropy where the data has classes, else half the squared error.
 """
 
-from collections.abc import Mapping
 from typing import cast
 
 import torch
@@ -55,8 +54,8 @@ class Objective(nn.Module):
         predicted = outputs.argmax(-1) if outputs.dim() == 2 else (outputs > 0).long()
         return (predicted == targets).to(torch.float32)
 
-    def _parameters_at(self, x: Tensor) -> Mapping[str, Tensor]:
-        pieces = x.split(self._sizes)
+    def _parameters_at(self, x: Tensor) -> dict[str, Tensor]:
+        pieces = torch.split(x, self._sizes)
         return {name: piece.view(shape) for (name, shape), piece in zip(self._shapes.items(), pieces, strict=True)}
 
 

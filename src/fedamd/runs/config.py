@@ -9,7 +9,7 @@ import json
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
@@ -20,6 +20,8 @@ from fedamd.errors import FedamdError
 from fedamd.lookup import choose, import_object, suggestion
 from fedamd.models import MODELS
 
+
+T = TypeVar("T")
 
 _COMPANIONS = {  # data set → its usual partition and model
     "fashion-mnist": ("classes", "lenet5"),
@@ -180,9 +182,9 @@ def _put(raw: dict[str, Any], key: str, value: Any) -> None:
     raw[last] = value
 
 
-def _instance(kind: Any, options: Mapping[str, Any], where: str) -> Any:
+def _instance(kind: type[T], options: Mapping[str, Any], where: str) -> T:
     """A dataclass with checked types and values; mistakes name the section and the key."""
-    allowed = [field.name for field in dataclasses.fields(kind)]
+    allowed = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
     for name in options:
         if name not in allowed:
             raise FedamdError(

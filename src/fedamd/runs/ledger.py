@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from torch import Tensor
 
 from fedamd.algorithms.base import Answers, Exchange, Order, Replies
+from fedamd.engines.base import like_x
 
 
 @dataclass
@@ -26,7 +27,7 @@ class Ledger:
         """Count one exchange with its replies; `sizes[m]` is what client m owns."""
         for order in exchange.orders:
             replies = answers[order.role.name]
-            x = next(value for value in order.payload.values() if isinstance(value, Tensor))
+            x = like_x(order)
             self.bits_down += len(order.clients) * sum(
                 _bits(value)
                 for value in order.payload.values()

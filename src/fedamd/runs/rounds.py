@@ -15,7 +15,7 @@ START_UP = -1  # the round number of the start-up pass
 def drive(
     runs: Sequence[Run],
     engine: Engine,
-    listen: Listener = lambda run, record: None,
+    listen: Listener,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> None:
     """Advance every run to its last round, to divergence, or to the interruption."""

@@ -1,0 +1,136 @@
+"""Many clients as one: the inputs of a role for n clients, stacked, and the role played once for all of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedamd import draw
+from fedamd.algorithms.base import Order, Role, Task, Values
+from fedamd.draw import Purpose
+from fedamd.engines.base import RecordingGradient, Request, address, batch_positions, batch_weights, like_x
+from fedamd.oracles.base import Batch, Oracle
+
+
+@dataclass(frozen=True)
+class Stack:
+    """What a role needs for n clients; every tensor has n rows."""
+
+    sent: dict[str, Tensor]  # vectors (n, d) and numbers (n, 1)
+    held: dict[str, Tensor]  # (n, d)
+    fresh: Tensor  # (n, 1)
+    noise: Tensor  # (n,), the address of each client's own random numbers
+    samples: list[Tensor]  # one (n, size) for every batch
+    weights: list[Tensor]
+
+    def tensors(self) -> list[Tensor]:
+        """All of them, in one order."""
+        return [*self.sent.values(), *self.held.values(), self.fresh, self.noise, *self.samples, *self.weights]
+
+    def map(self, tensors: Sequence[Tensor]) -> "Stack":
+        """The same stack with other tensors, given in the order of `tensors()`."""
+        rest = iter(tensors)
+        return Stack(
+            {name: next(rest) for name in self.sent},
+            {name: next(rest) for name in self.held},
+            next(rest),
+            next(rest),
+            [next(rest) for _ in self.samples],
+            [next(rest) for _ in self.weights],
+        )
+
+    def rows(self, start: int, stop: int) -> "Stack":
+        return self.map([tensor[start:stop] for tensor in self.tensors()])
+
+    def __len__(self) -> int:
+        return len(self.noise)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What n clients answered, stacked."""
+
+    values: dict[str, Tensor]
+    held: dict[str, Tensor]
+    losses: Tensor | None
+    bits: dict[str, int]
+
+    def tensors(self) -> list[Tensor]:
+        return [*self.values.values(), *self.held.values(), *([] if self.losses is None else [self.losses])]
+
+    def map(self, tensors: Sequence[Tensor]) -> "Outcome":
+        rest = iter(tensors)
+        values = {name: next(rest) for name in self.values}
+        held = {name: next(rest) for name in self.held}
+        return Outcome(values, held, None if self.losses is None else next(rest), self.bits)
+
+
+def concatenate(outcomes: Sequence[Outcome]) -> Outcome:
+    """Outcomes of consecutive rows as one."""
+    if len(outcomes) == 1:
+        return outcomes[0]
+    return outcomes[0].map([torch.cat(parts) for parts in zip(*(one.tensors() for one in outcomes), strict=True)])
+
+
+def play_stacked(role: Role, stack: Stack, oracle: Oracle, micro_batch: int | None) -> Outcome:
+    """The role's function, once, for all clients of the stack."""
+    width = next(iter(stack.sent.values()))
+
+    def uniforms(count: int) -> Tensor:
+        return draw.uniforms(stack.noise, count, width.dtype)
+
+    task = Task(**stack.sent, held=Values(**stack.held), fresh=stack.fresh, uniforms=uniforms)
+    grad = RecordingGradient(oracle, micro_batch)
+    batches = [Batch(samples, weights) for samples, weights in zip(stack.samples, stack.weights, strict=True)]
+    reply = role.run(task, batches, grad)
+    return Outcome(reply.values, reply.held, grad.mean_loss(), reply.bits)
+
+
+def stack_orders(requests: Sequence[Request], orders: Sequence[Order]) -> Stack:
+    """Orders of one role, one from each request, as one stack: first request's clients first."""
+    x, counts = like_x(orders[0]), [len(order.clients) for order in orders]
+    device = x.device
+    clients = torch.tensor([client for order in orders for client in order.clients], device=device)
+    run = torch.repeat_interleave(torch.arange(len(orders)), torch.tensor(counts)).to(device)
+
+    def sent(name: str) -> Tensor:
+        values = [order.payload[name] for order in orders]
+        if isinstance(values[0], Tensor):
+            vectors = torch.stack([value for value in values if isinstance(value, Tensor)])
+            return vectors.expand(len(run), -1) if len(vectors) == 1 else vectors[run]
+        return torch.tensor(values, dtype=x.dtype, device=device)[run].unsqueeze(-1)
+
+    def words(purpose: Purpose, *rest: int) -> Tensor:
+        return draw.words([address(request, purpose, *rest) for request in requests], device)[run]
+
+    together = list(zip(requests, orders, strict=True))
+    held = {
+        name: torch.cat([request.site.held.read(name, order.clients, x) for request, order in together])
+        for name in orders[0].role.holds
+    }
+    fresh = [fresh for request, order in together for fresh in request.site.held.fresh(order.clients)]
+    samples: list[Tensor] = []
+    weights: list[Tensor] = []
+    owned = [request.site.clients.sizes[client] for request, order in together for client in order.clients]
+    for index, asked in enumerate(orders[0].batches):
+        position, real = batch_positions(words(Purpose.BATCH, index), clients, owned, asked)
+        numbers = _gather(requests, counts, clients, position)
+        samples += list(numbers.unbind(1))
+        weights += list(batch_weights(real, x.dtype).unbind(1))
+    return Stack(
+        {name: sent(name) for name in orders[0].payload},
+        held,
+        torch.tensor(fresh, dtype=x.dtype, device=device).unsqueeze(-1),
+        draw.keys(words(Purpose.NOISE), clients),
+        samples,
+        weights,
+    )
+
+
+def _gather(requests: Sequence[Request], counts: Sequence[int], clients: Tensor, position: Tensor) -> Tensor:
+    """Sample numbers (n, count, size) of positions in each client's own data; every run has its own partition."""
+    pieces = zip(requests, torch.split(clients, list(counts)), torch.split(position, list(counts)), strict=True)
+    return torch.cat(
+        [request.site.clients.gather(who, where.flatten(1)).view_as(where) for request, who, where in pieces]
+    )

@@ -1,0 +1,123 @@
+"""The stacked engine: all clients of a role, of all runs in lockstep, in one call.
+
+Orders of the same role with the same batches are merged, whichever runs they come from; each row keeps its own model,
+data, cohort, seed and learning rate. On CUDA the role's whole local loop is captured in a graph for each number of rows,
+rounded up so that changing numbers of miners seldom capture anew.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence
+
+import torch
+from torch import Tensor
+
+from fedamd.algorithms.base import Answers, Order, Replies, Role
+from fedamd.engines.base import Request, accepted, finite_rows
+from fedamd.engines.stack import Outcome, Stack, concatenate, play_stacked, stack_orders
+from fedamd.oracles.base import Oracle
+
+
+class VectorEngine:
+    """Plays stacks of clients; `samples_at_once` bounds how many samples one gradient call works on."""
+
+    def __init__(self, oracle: Oracle, samples_at_once: int, micro_batch: int | None = None) -> None:
+        self._oracle = oracle
+        self._samples_at_once = samples_at_once
+        self._micro_batch = micro_batch
+        self._graphs: dict[Hashable, _Graph] = {}
+
+    def execute(self, requests: Sequence[Request]) -> list[Answers]:
+        answers: list[dict[str, Replies]] = [{} for _ in requests]
+        for merged in _merge(requests).values():
+            whole = [requests[index] for index, _ in merged]
+            orders = [order for _, order in merged]
+            outcome = self._play(orders[0].role, stack_orders(whole, orders))
+            for (index, order), replies in zip(merged, _divide(whole, orders, outcome), strict=True):
+                answers[index][order.role.name] = replies
+        for request, answer in zip(requests, answers, strict=True):
+            for order in request.exchange.orders:
+                answer.setdefault(order.role.name, Replies((), {}))
+        return list(answers)
+
+    def evaluate(self, xs: Sequence[Tensor]) -> list[tuple[float, float]]:
+        losses, accuracies = self._oracle.evaluate(torch.stack(list(xs)))
+        return [(loss, accuracy) for loss, accuracy in torch.stack([losses, accuracies], -1).tolist()]
+
+    def _play(self, role: Role, stack: Stack) -> Outcome:
+        """Chunk after chunk of rows."""
+        widest = max((samples.shape[-1] for samples in stack.samples), default=1)
+        rows = max(1, self._samples_at_once // min(widest, self._micro_batch or widest))
+        chunks = [stack.rows(start, start + rows) for start in range(0, len(stack), rows)]
+        return concatenate([self._play_chunk(role, chunk) for chunk in chunks])
+
+    def _play_chunk(self, role: Role, stack: Stack) -> Outcome:
+        if not stack.noise.is_cuda:
+            return play_stacked(role, stack, self._oracle, self._micro_batch)
+        rows = _rounded_up(len(stack))
+        shapes = tuple(tuple(tensor.shape[1:]) for tensor in stack.tensors())
+        key = (role, rows, shapes)
+        if key not in self._graphs:
+            self._graphs[key] = _Graph(
+                lambda padded: play_stacked(role, padded, self._oracle, self._micro_batch), stack, rows
+            )
+        return self._graphs[key](stack)
+
+
+class _Graph:
+    """A role's local loop for a fixed number of rows, captured once and replayed."""
+
+    _pool: tuple[int, int] | None = None  # graphs are replayed one after the other and can share their memory
+
+    def __init__(self, play: Callable[[Stack], Outcome], like: Stack, rows: int) -> None:
+        self._static = like.map([_padded(tensor, rows) for tensor in like.tensors()])
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):  # kernels are compiled and libraries initialised before the capture
+            play(self._static)
+        torch.cuda.current_stream().wait_stream(side)
+        if _Graph._pool is None:
+            _Graph._pool = torch.cuda.graph_pool_handle()
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph, pool=_Graph._pool):
+            self._outcome = play(self._static)
+
+    def __call__(self, stack: Stack) -> Outcome:
+        for static, tensor in zip(self._static.tensors(), stack.tensors(), strict=True):
+            static[: len(stack)].copy_(tensor)
+        self._graph.replay()
+        return self._outcome.map([tensor[: len(stack)].clone() for tensor in self._outcome.tensors()])
+
+
+def _padded(tensor: Tensor, rows: int) -> Tensor:
+    """The tensor with its first row repeated up to so many rows."""
+    return torch.cat([tensor, tensor[:1].expand(rows - len(tensor), *tensor.shape[1:])]).contiguous()
+
+
+def _rounded_up(rows: int) -> int:
+    """The next of 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, …: at most a quarter more than asked for."""
+    step = 1 << max(0, rows.bit_length() - 3)
+    return -(-rows // step) * step
+
+
+def _merge(requests: Sequence[Request]) -> dict[Hashable, list[tuple[int, Order]]]:
+    """Orders that can be played as one stack."""
+    merged: dict[Hashable, list[tuple[int, Order]]] = defaultdict(list)
+    for index, request in enumerate(requests):
+        for order in request.exchange.orders:
+            if order.clients:
+                merged[order.role, order.batches, tuple(order.payload)].append((index, order))
+    return merged
+
+
+def _divide(requests: Sequence[Request], orders: Sequence[Order], outcome: Outcome) -> list[Replies]:
+    """The rows of each request, accepted or rejected; one transfer from the device decides for all."""
+    finite: list[bool] = finite_rows([*outcome.values.values(), *outcome.held.values()]).tolist()
+    replies, start = [], 0
+    for request, order in zip(requests, orders, strict=True):
+        stop = start + len(order.clients)
+        part = outcome.map([tensor[start:stop] for tensor in outcome.tensors()])
+        replies.append(
+            accepted(request.site, order.clients, part.values, part.held, part.losses, part.bits, finite[start:stop])
+        )
+        start = stop
+    return replies
