@@ -7,9 +7,9 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError
 
-ORACLES = Path("src/fedamd/oracles")
+NATIVE = Path("src/fedamd/oracles/native")
 
-spec = importlib.util.spec_from_file_location("native_build", ORACLES / "native_build.py")
+spec = importlib.util.spec_from_file_location("native_build", NATIVE / "build.py")
 native_build = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(native_build)
 
@@ -27,8 +27,8 @@ class BuildNative(build_ext):
             raise CompileError(f"fedamd works without its native oracle, only slower: {error}") from error
 
 
-sources = sorted(map(str, (ORACLES / "kernels").glob("*.cpp")))
+sources = sorted(map(str, (NATIVE / "kernels").glob("*.cpp")))
 setup(
-    ext_modules=[Extension("fedamd.oracles._native", sources, optional=True)],
+    ext_modules=[Extension("fedamd.oracles.native._native", sources, optional=True)],
     cmdclass={"build_ext": BuildNative},
 )

@@ -1,11 +1,4 @@
-"""Gradients of small networks on a CPU, by hand-written C++ (`kernels/`): several times faster than PyTorch's.
-
-Sixteen samples lie side by side in a vector register, so that convolutions as small as LeNet-5's use the whole CPU.
-For `nn.Sequential`s of Conv2d, ReLU, MaxPool2d, Flatten and Linear with softmax cross-entropy, in float32.
-The models of a stack are spread over threads; results are the same bit for bit for every number of threads.
-
-`python -m fedamd.oracles.native` builds the library in place; installing the package with a C++ compiler does too.
-"""
+"""The oracle's Python side: checks what it is given and hands pointers to the C++ library, which releases the GIL."""
 
 import ctypes
 import math
@@ -18,11 +11,9 @@ from torch import Tensor, nn
 
 from fedamd.data.base import Dataset
 from fedamd.errors import FedamdError
-from fedamd.oracles import native_build
 from fedamd.oracles.base import Batch
-from fedamd.oracles.native_layers import FIELDS, layers_of, unsupported
-
-__all__ = ["NativeOracle", "available", "unsupported"]
+from fedamd.oracles.native import build
+from fedamd.oracles.native.layers import FIELDS, layers_of, unsupported
 
 
 class NativeOracle:
@@ -111,9 +102,9 @@ class NativeOracle:
 @cache
 def available() -> str | None:
     """Why the native library cannot be used here; None if it can."""
-    library = native_build.FOLDER / native_build.library_name()
+    library = build.FOLDER / build.library_name()
     if not library.exists():
-        others = any(native_build.FOLDER.glob("_native-*.so"))
+        others = any(build.FOLDER.glob("_native-*.so"))
         state = "was built for another CPU or from other sources" if others else "is not built"
         return f"its library {state}; `python -m fedamd.oracles.native` builds it (with a C++ compiler)"
     try:
@@ -125,7 +116,7 @@ def available() -> str | None:
 
 @cache
 def _load() -> ctypes.CDLL:
-    library = ctypes.CDLL(str(native_build.FOLDER / native_build.library_name()))
+    library = ctypes.CDLL(str(build.FOLDER / build.library_name()))
     integers, pointer, number = ctypes.POINTER(ctypes.c_int64), ctypes.c_void_p, ctypes.c_int64
     library.fedamd_create.argtypes = [integers, number, integers, number, number, ctypes.POINTER(pointer), integers]
     library.fedamd_gradient.argtypes = [pointer, _Data, _Batches, pointer, pointer, pointer, pointer]
@@ -195,7 +186,3 @@ class _Batches(ctypes.Structure):
     def everything(cls, data: _Data, x: Tensor) -> "_Batches":
         """All samples of the data set, equally weighted, for every model."""
         return cls(None, None, math.prod(x.shape[:-1]), data.count)
-
-
-if __name__ == "__main__":
-    print(native_build.build())

@@ -35,11 +35,15 @@ class Linear final : public Layer {
     void forward_outputs(const Pass& pass, int first) const {
         const float* offsets = pass.parameters + Index(outputs) * inputs + first;
         Lanes acc[O][P];
+        FEDAMD_UNROLL
         for (int o = 0; o < O; ++o)
+            FEDAMD_UNROLL
             for (int p = 0; p < P; ++p) acc[o][p] = ZERO + (bias ? offsets[o] : 0);
         const float* w = pass.parameters + Index(first) * inputs;
         multiply<O, P>(acc, w, inputs, 1, pass.in, Strided<P>(inputs).at, 1, inputs);
+        FEDAMD_UNROLL
         for (int o = 0; o < O; ++o)
+            FEDAMD_UNROLL
             for (int p = 0; p < P; ++p)
                 pass.out[Index(p) * outputs + first + o] = with_relu ? relu(acc[o][p]) : acc[o][p];
     }
@@ -74,7 +78,9 @@ class Linear final : public Layer {
             const Lanes* samples = pass.scratch + Index(b) * LANES * row() + column;
             multiply<O, P>(acc, d_out, LANES, 1, samples, Strided<P>(1).at, row(), LANES);
         }
+        FEDAMD_UNROLL
         for (int o = 0; o < O; ++o)
+            FEDAMD_UNROLL
             for (int p = 0; p < P; ++p) {
                 const int i = (column + p) * LANES;
                 add(pass.gradient + Index(first + o) * inputs + i, acc[o][p], std::min(LANES, inputs - i));
@@ -101,7 +107,9 @@ class Linear final : public Layer {
     void input_tile(const Pass& pass, int first) const {
         Lanes acc[I][P] = {};
         multiply<I, P>(acc, pass.parameters + first, 1, inputs, pass.d_out, Strided<P>(outputs).at, 1, outputs);
+        FEDAMD_UNROLL
         for (int i = 0; i < I; ++i)
+            FEDAMD_UNROLL
             for (int p = 0; p < P; ++p) pass.d_in[Index(p) * inputs + first + i] = acc[i][p];
     }
 

@@ -29,12 +29,14 @@ class Convolution final : public Layer {
     void forward(const Pass& pass) const override {
         for (int b = 0; b < pass.blocks; ++b)
             for (int y = 0; y < out.height; ++y)
-                if (pool)
-                    for (int x = 0; x < out.width; ++x) pooled_window(pass, b, y, x);
-                else
-                    parts(out.width, 4, [&](int x, int size) {
-                        dispatch<4>(size, [&](auto P) { row_of_outputs<P>(pass, b, y, x); });
+                parts(conv.channels, 6, [&](int first, int size) {
+                    dispatch<6>(size, [&](auto O) {
+                        if (pool)
+                            pooled_row<O>(pass, b, first, y);
+                        else
+                            plain_row<O>(pass, b, first, y);
                     });
+                });
     }
 
     void backward(const Pass& pass) const override {
@@ -50,14 +52,10 @@ class Convolution final : public Layer {
         return pool ? Shape{shape.channels, shape.height / 2, shape.width / 2} : shape;
     }
 
-    // Forward: O channels at P places, place p being `offset[p]` behind `in`.
+    // O channels at P places, place p being `offset[p]` behind x.
     template <int O, int P>
-    __attribute__((always_inline)) void convolve(Lanes (&acc)[O][P], const float* parameters, int first, const Lanes* x,
+    __attribute__((always_inline)) void convolve(Lanes (&acc)[O][P], const float* w, const Lanes* x,
                                                  const Index (&offset)[P]) const {
-        const float* w = parameters + Index(first) * weights;
-        const float* offsets = parameters + Index(conv.channels) * weights + first;
-        for (int o = 0; o < O; ++o)
-            for (int p = 0; p < P; ++p) acc[o][p] = ZERO + (bias ? offsets[o] : 0);
         for (int c = 0; c < in.channels; ++c)
             for (int i = 0; i < kernel.rows; ++i) {
                 multiply<O, P>(acc, w, weights, 1, x + (Index(c) * in.height + i) * in.width, offset, 1, kernel.columns);
@@ -65,39 +63,53 @@ class Convolution final : public Layer {
             }
     }
 
-    void pooled_window(const Pass& pass, int b, int y, int x) const {
-        const Index down = Index(kernel.stride_rows) * in.width, right = kernel.stride_columns;
-        const Lanes* window = pass.in + b * in.size() + 2 * y * down + 2 * x * right;
-        const Index offset[4] = {0, right, down, down + right};
-        parts(conv.channels, 6, [&](int first, int size) {
-            dispatch<6>(size, [&](auto O) {
-                Lanes acc[O][4];
-                convolve<O, 4>(acc, pass.parameters, first, window, offset);
-                for (int o = 0; o < O; ++o) {
-                    const Index at = b * out.size() + (Index(first + o) * out.height + y) * out.width + x;
-                    Largest largest(acc[o][0]);
-                    for (int p = 1; p < 4; ++p) largest.consider(acc[o][p], p);
-                    const Choice off = with_relu ? largest.value <= 0 : Choice{};
-                    pass.out[at] = off ? ZERO : largest.value;
-                    if (pass.marks) pass.marks[at] = __builtin_convertvector(off ? Choice{} - 1 : largest.place, Marks);
-                }
-            });
-        });
+    float offset_of(const float* parameters, int channel) const {
+        return bias ? parameters[Index(conv.channels) * weights + channel] : 0;
     }
 
-    template <int P>
-    void row_of_outputs(const Pass& pass, int b, int y, int x) const {
-        const Lanes* start = pass.in + b * in.size() + Index(y) * kernel.stride_rows * in.width + x * kernel.stride_columns;
-        parts(conv.channels, 6, [&](int first, int size) {
-            dispatch<6>(size, [&](auto O) {
-                Lanes acc[O][P];
-                convolve<O, P>(acc, pass.parameters, first, start, Strided<P>(kernel.stride_columns).at);
-                for (int o = 0; o < O; ++o) {
-                    Lanes* to = pass.out + b * out.size() + (Index(first + o) * out.height + y) * out.width + x;
-                    for (int p = 0; p < P; ++p) to[p] = with_relu ? relu(acc[o][p]) : acc[o][p];
+    template <int O>
+    void pooled_row(const Pass& pass, int b, int first, int y) const {
+        const Index down = Index(kernel.stride_rows) * in.width, right = kernel.stride_columns;
+        const Index offset[4] = {0, right, down, down + right};
+        const Lanes* window = pass.in + b * in.size() + 2 * y * down;
+        for (int x = 0; x < out.width; ++x, window += 2 * right) {
+            Lanes acc[O][4] = {};
+            convolve<O, 4>(acc, pass.parameters + Index(first) * weights, window, offset);
+            FEDAMD_UNROLL
+            for (int o = 0; o < O; ++o) {
+                const Index at = b * out.size() + (Index(first + o) * out.height + y) * out.width + x;
+                Largest largest(acc[o][0]);
+                FEDAMD_UNROLL
+                for (int p = 1; p < 4; ++p) largest.consider(acc[o][p], p);
+                const Lanes value = largest.value + offset_of(pass.parameters, first + o);
+                pass.out[at] = with_relu ? relu(value) : value;
+                if (pass.marks) {
+                    const Choice off = with_relu ? value <= 0 : Choice{};
+                    pass.marks[at] = __builtin_convertvector(off ? Choice{} - 1 : largest.place, Marks);
                 }
-            });
-        });
+            }
+        }
+    }
+
+    template <int O>
+    void plain_row(const Pass& pass, int b, int first, int y) const {
+        parts(out.width, 4, [&](int x, int size) { dispatch<4>(size, [&](auto P) { places<O, P>(pass, b, first, y, x); }); });
+    }
+
+    template <int O, int P>
+    void places(const Pass& pass, int b, int first, int y, int x) const {
+        const Lanes* start = pass.in + b * in.size() + Index(y) * kernel.stride_rows * in.width + x * kernel.stride_columns;
+        Lanes acc[O][P] = {};
+        convolve<O, P>(acc, pass.parameters + Index(first) * weights, start, Strided<P>(kernel.stride_columns).at);
+        FEDAMD_UNROLL
+        for (int o = 0; o < O; ++o) {
+            Lanes* to = pass.out + b * out.size() + (Index(first + o) * out.height + y) * out.width + x;
+            FEDAMD_UNROLL
+            for (int p = 0; p < P; ++p) {
+                const Lanes value = acc[o][p] + offset_of(pass.parameters, first + o);
+                to[p] = with_relu ? relu(value) : value;
+            }
+        }
     }
 
     // Backward goes through the image in strips of rows small enough to stay in the first-level cache: the gradient at
@@ -117,6 +129,7 @@ class Convolution final : public Layer {
         for (int b = 0; b < pass.blocks; ++b)
             for (int y = 0; y < conv.height; y += strip_rows()) {
                 const int rows = std::min(strip_rows(), conv.height - y);
+                FEDAMD_UNROLL
                 for (int o = 0; o < O; ++o) {
                     Lanes* to = strip + Index(o) * rows * conv.width;
                     if (pool)
@@ -132,6 +145,7 @@ class Convolution final : public Layer {
         float* gradient = pass.gradient + Index(first) * weights;
         for (Index i = 0; i < Index(O) * weights; ++i) gradient[i] += sum(sums[i]);
         if (bias)
+            FEDAMD_UNROLL
             for (int o = 0; o < O; ++o) pass.gradient[Index(conv.channels) * weights + first + o] += sum(offsets[o]);
     }
 
@@ -177,7 +191,9 @@ class Convolution final : public Layer {
     template <int O, int J>
     void correlate(const Lanes* image, const Lanes* strip, int rows, Lanes* sums) const {
         Lanes acc[O][J];
+        FEDAMD_UNROLL
         for (int o = 0; o < O; ++o)
+            FEDAMD_UNROLL
             for (int j = 0; j < J; ++j) acc[o][j] = sums[Index(o) * weights + j];
         const Index channel = Index(rows) * conv.width;
         for (int row = 0; row < rows; ++row) {
@@ -185,19 +201,21 @@ class Convolution final : public Layer {
             const Lanes* d = strip + Index(row) * conv.width;
             for (int column = 0; column < conv.width; ++column) {
                 Lanes values[O];
-#pragma GCC unroll 16
+                FEDAMD_UNROLL
                 for (int o = 0; o < O; ++o) values[o] = d[o * channel];
-#pragma GCC unroll 16
+                FEDAMD_UNROLL
                 for (int j = 0; j < J; ++j) {
                     const Lanes neighbour = x[j];
-#pragma GCC unroll 16
+                    FEDAMD_UNROLL
                     for (int o = 0; o < O; ++o) acc[o][j] += values[o] * neighbour;
                 }
                 ++d;
                 x += kernel.stride_columns;
             }
         }
+        FEDAMD_UNROLL
         for (int o = 0; o < O; ++o)
+            FEDAMD_UNROLL
             for (int j = 0; j < J; ++j) sums[Index(o) * weights + j] = acc[o][j];
     }
 
@@ -228,7 +246,9 @@ class Convolution final : public Layer {
         constexpr int N = T + J - 1;
         const Index plane = Index(in.height) * in.width, area = Index(kernel.rows) * kernel.columns;
         Lanes acc[C][N];
+        FEDAMD_UNROLL
         for (int c = 0; c < C; ++c)
+            FEDAMD_UNROLL
             for (int n = 0; n < N; ++n) acc[c][n] = to[c * plane + n];
         const int first = std::max(0, (row - kernel.rows + kernel.stride_rows) / kernel.stride_rows);
         const int last = std::min(rows - 1, row / kernel.stride_rows);
@@ -238,19 +258,21 @@ class Convolution final : public Layer {
                 const Lanes* d = strip + (Index(o) * rows + y) * conv.width;
                 const float* weight = w + Index(o) * weights + Index(i) * kernel.columns;
                 Lanes values[T];
-#pragma GCC unroll 16
+                FEDAMD_UNROLL
                 for (int t = 0; t < T; ++t) values[t] = d[t];
-#pragma GCC unroll 16
+                FEDAMD_UNROLL
                 for (int c = 0; c < C; ++c)
-#pragma GCC unroll 16
+                    FEDAMD_UNROLL
                     for (int j = 0; j < J; ++j) {
                         const float scalar = weight[c * area + j];
-#pragma GCC unroll 16
+                        FEDAMD_UNROLL
                         for (int t = 0; t < T; ++t) acc[c][t + j] += values[t] * scalar;
                     }
             }
         }
+        FEDAMD_UNROLL
         for (int c = 0; c < C; ++c)
+            FEDAMD_UNROLL
             for (int n = 0; n < N; ++n) to[c * plane + n] = acc[c][n];
     }
 

@@ -73,6 +73,9 @@ inline void dispatch(int n, F&& f) {
     f(std::integral_constant<int, N>{});
 }
 
+// In front of every loop over registers.
+#define FEDAMD_UNROLL _Pragma("GCC unroll 16")
+
 template <int N, int M, class F>
 inline void dispatch(int n, int m, F&& f) {
     dispatch<M>(m, [&](auto second) { dispatch<N>(n, [&](auto first) { f(first, decltype(second){}); }); });
@@ -93,6 +96,7 @@ template <int P>
 struct Strided {
     Index at[P];
     explicit Strided(Index stride) {
+        FEDAMD_UNROLL
         for (int p = 0; p < P; ++p) at[p] = p * stride;
     }
 };
@@ -105,12 +109,12 @@ __attribute__((always_inline)) inline void multiply(Lanes (&acc)[O][P], const fl
                                                     Index count) {
     for (Index t = 0; t < count; ++t) {
         Lanes values[P];
-#pragma GCC unroll 16
+        FEDAMD_UNROLL
         for (int p = 0; p < P; ++p) values[p] = x[offset[p]];
-#pragma GCC unroll 16
+        FEDAMD_UNROLL
         for (int o = 0; o < O; ++o) {
             const float weight = w[o * w_row];
-#pragma GCC unroll 16
+            FEDAMD_UNROLL
             for (int p = 0; p < P; ++p) acc[o][p] += values[p] * weight;
         }
         w += w_step;
