@@ -7,6 +7,7 @@ graph can record a call.
 """
 
 import math
+from collections.abc import Iterator
 from itertools import pairwise
 
 import torch
@@ -19,7 +20,7 @@ from fedamd.oracles.stacked_conv import Conv, ConvReLUPool, Geometry, has_kernel
 from fedamd.oracles.stacked_layers import Flatten, Layer, Linear, MaxPool, ReLU, Saved, spread
 
 EVALUATION_NUMBERS = 2**28  # the most activations held at once while testing (1 GiB in float32)
-LONGEST_CHUNK = 512  # test samples at a time; more would not run faster
+ALIGNED = 16  # lengths that are multiples of this let the kernels read several samples at once
 
 
 def unsupported(model: nn.Module, dataset: Dataset) -> str | None:
@@ -30,6 +31,8 @@ def unsupported(model: nn.Module, dataset: Dataset) -> str | None:
         layers = _layers(model, tuple(dataset.inputs.shape[1:]))
     except FedamdError as reason:
         return str(reason)
+    if not any(layer.size for layer in layers):
+        return "the model has no parameters"
     if layers[-1].shape != (dataset.classes,):
         return f"the model gives {layers[-1].shape} per sample where the data have {dataset.classes} classes"
     if sum(layer.size for layer in layers) != sum(values.numel() for values in model.parameters()):
@@ -67,13 +70,13 @@ class StackedOracle:
         if x.dim() == 1:
             gradient, loss = self.gradient(x.unsqueeze(0), _stack_of_one(batch))
             return gradient[0], loss[0]
-        inputs, targets, weights = self._read(batch)
+        inputs = _gather(self._data.inputs, batch.samples)
         parameters = x.split_with_sizes(self._sizes, 1)
         saved: list[Saved] = []
         for layer, own in zip(self._layers, parameters, strict=True):
             inputs, kept = layer.forward(own, inputs)
             saved.append(kept)
-        upstream, loss = _cross_entropy_gradient(inputs, spread(targets, len(x)), spread(weights, len(x)))
+        loss, upstream = _cross_entropy(inputs, self._data.targets, batch)
         gradient = torch.empty_like(x, memory_format=torch.contiguous_format)
         parts = gradient.split_with_sizes(self._sizes, 1)
         first = next(number for number, size in enumerate(self._sizes) if size)
@@ -96,28 +99,20 @@ class StackedOracle:
         """f(x; B) alone: a forward pass."""
         if x.dim() == 1:
             return self.loss(x.unsqueeze(0), _stack_of_one(batch))[0]
-        inputs, targets, weights = self._read(batch)
-        losses = _losses(self._outputs(x, inputs), spread(targets, len(x)))
-        return (losses * spread(weights, len(x))).sum(1)
+        return _cross_entropy(self._outputs(x, _gather(self._data.inputs, batch.samples)), self._data.targets, batch)[0]
 
     def evaluate(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean loss and accuracy over the whole test set, which all models of the stack share."""
         if x.dim() == 1:
             loss, accuracy = self.evaluate(x.unsqueeze(0))
             return loss[0], accuracy[0]
-        data, count = self._data, len(self._data.test_targets)
-        chunk = self._chunk(len(x))
-        loss, right = x.new_zeros(len(x)), x.new_zeros(len(x))
-        for start in range(0, count, chunk):
-            # All chunks have one length, for kernels compiled once; the last repeats a sample, with weight zero.
-            numbers = torch.arange(start, start + chunk, device=x.device)
-            weights = (numbers < count).to(x.dtype)
-            samples = numbers.clamp(max=count - 1)
-            targets = data.test_targets[samples].expand(len(x), -1)
-            outputs = self._outputs(x, _gather(data.test_inputs, samples.unsqueeze(0)))
-            loss += _losses(outputs, targets) @ weights
-            right += (outputs.argmax(1) == targets).to(x.dtype) @ weights
-        return loss / count, right / count
+        targets = self._data.test_targets
+        loss, right = x.new_zeros(len(x)), targets.new_zeros(len(x))
+        for chunk in self._test_chunks(len(x), x.dtype):
+            outputs = self._outputs(x, _gather(self._data.test_inputs, chunk.samples))
+            loss += _cross_entropy(outputs, targets, chunk)[0]
+            right += ((outputs.argmax(1) == targets[chunk.samples]) & (chunk.weights > 0)).sum(1)
+        return loss, right.to(x.dtype) / len(targets)
 
     def _outputs(self, x: Tensor, inputs: Tensor) -> Tensor:
         """The logits (N, classes, B)."""
@@ -125,14 +120,20 @@ class StackedOracle:
             inputs, _ = layer.forward(own, inputs)
         return inputs
 
-    def _read(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Inputs (M, *shape, B), targets (M, B) and weights (M, B)."""
-        return _gather(self._data.inputs, batch.samples), self._data.targets[batch.samples], batch.weights
+    def _test_chunks(self, models: int, dtype: torch.dtype) -> Iterator[Batch]:
+        """The test set, shared by all models, in as many pieces as memory asks for.
 
-    def _chunk(self, models: int) -> int:
-        """Test samples at a time: a power of two, so that few different lengths ever occur."""
-        fitting = max(1, EVALUATION_NUMBERS // (self._peak * models))
-        return min(LONGEST_CHUNK, 1 << (fitting.bit_length() - 1), max(1, len(self._data.test_targets)))
+        Kernels are compiled for a length, so all pieces have the same (the last repeats a sample, with weight zero) and
+        few different ones ever occur (the number of pieces is a power of two).
+        """
+        count = len(self._data.test_targets)
+        pieces = 1
+        while pieces < count and math.ceil(count / pieces) * self._peak * models > EVALUATION_NUMBERS:
+            pieces *= 2
+        length = math.ceil(count / pieces / ALIGNED) * ALIGNED
+        for start in range(0, count, length):
+            numbers = torch.arange(start, start + length, device=self._data.test_targets.device).unsqueeze(0)
+            yield Batch(numbers.clamp(max=count - 1), (numbers < count).to(dtype) / count)
 
 
 def _stack_of_one(batch: Batch) -> Batch:
@@ -142,24 +143,23 @@ def _stack_of_one(batch: Batch) -> Batch:
 def _gather(rows: Tensor, samples: Tensor) -> Tensor:
     """The rows named by `samples` (M, B), batch last: (M, *shape, B)."""
     if has_kernels(rows):
-        from fedamd.oracles import triton_conv
+        from fedamd.oracles import triton_samples
 
-        return triton_conv.gather(rows, samples)
+        return triton_samples.gather(rows, samples)
     return rows[samples].movedim(1, -1).contiguous()
 
 
-def _losses(logits: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy of every sample, (N, B)."""
-    return -logits.log_softmax(1).gather(1, targets.unsqueeze(1)).squeeze(1)
+def _cross_entropy(logits: Tensor, targets: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+    """The weighted losses (N,), and their gradient with respect to the logits (N, classes, B)."""
+    if has_kernels(logits):
+        from fedamd.oracles import triton_samples
 
-
-def _cross_entropy_gradient(logits: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """The weighted loss (N,) and its gradient with respect to the logits (N, classes, B)."""
+        return triton_samples.cross_entropy(logits, targets, batch.samples, batch.weights)
+    own, weights = (spread(values, len(logits)).unsqueeze(1) for values in (targets[batch.samples], batch.weights))
     logarithms = logits.log_softmax(1)
-    classes = torch.arange(logits.shape[1], device=logits.device)
-    chosen = classes[:, None] == targets[:, None, :]
-    loss = -(torch.where(chosen, logarithms, 0).sum(1) * weights).sum(1)
-    return (logarithms.exp() - chosen.to(logits.dtype)) * weights.unsqueeze(1), loss
+    losses = -logarithms.gather(1, own) * weights
+    gradient = (logarithms.exp() * weights).scatter_add(1, own, -weights)
+    return losses.sum((1, 2)), gradient
 
 
 def _modules(model: nn.Module) -> list[nn.Module]:
@@ -182,7 +182,7 @@ def _layers(model: nn.Module, shape: tuple[int, ...]) -> list[Layer]:
         if geometry is None:
             layers.append(_single_layer(modules[0], shape))
             taken = 1
-        elif len(modules) > 2 and isinstance(modules[1], nn.ReLU) and _is_pool(modules[2]):
+        elif _starts_block(modules) and min(geometry.outputs[1:]) > 1:
             layers.append(ConvReLUPool(geometry))
             taken = 3
         else:
@@ -191,6 +191,11 @@ def _layers(model: nn.Module, shape: tuple[int, ...]) -> list[Layer]:
         shape = layers[-1].shape
         modules = modules[taken:]
     return layers
+
+
+def _starts_block(modules: list[nn.Module]) -> bool:
+    """Whether a convolution, the first of these, is followed by ReLU and pooling."""
+    return len(modules) > 2 and isinstance(modules[1], nn.ReLU) and _is_pool(modules[2])
 
 
 def _geometry(conv: nn.Conv2d, shape: tuple[int, ...]) -> Geometry:

@@ -18,6 +18,7 @@ from torch.nn import functional
 from fedamd.oracles.stacked_layers import Saved, pool, split_weight, spread, unpool
 
 DEAD = 4  # in place of a window position 0…3: ReLU was at zero in the whole window, no gradient passes
+OLDEST_TRITON = (3, 4)  # earlier ones cannot carry tuples through loops
 MOST_TAPS = 49  # larger kernels would not fit the registers of the fused block
 
 
@@ -149,4 +150,9 @@ def has_kernels(values: Tensor) -> bool:
 
 @cache
 def _has_triton() -> bool:
-    return find_spec("triton") is not None
+    if find_spec("triton") is None:
+        return False
+    import triton
+
+    major, minor = triton.__version__.split(".")[:2]
+    return (int(major), int(minor)) >= OLDEST_TRITON

@@ -18,21 +18,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-MULTIPROCESSORS = 132  # of an H100 or H200; only decides how finely sums over the batch are split
-
-
-@triton.jit
-def _gather(rows, samples, out, batch, FEATURES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """out[m, :, b] = rows[samples[m, b], :]: the samples of M batches, batch innermost."""
-    blocks = tl.cdiv(batch, ROWS)
-    stack = (tl.program_id(0) // blocks).to(tl.int64)
-    sample = tl.program_id(0) % blocks * ROWS + tl.arange(0, ROWS)
-    feature = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    row = tl.load(samples + stack * batch + sample, mask=sample < batch, other=0)
-    inside = (sample < batch)[:, None] & (feature < FEATURES)[None, :]
-    values = tl.load(rows + row[:, None] * FEATURES + feature[None, :], mask=inside)
-    to = out + stack * FEATURES * batch + feature[:, None] * batch + sample[None, :]
-    tl.store(to, tl.trans(values), mask=tl.trans(inside))
+BUSY = 132 * 32  # warps that keep a large GPU busy; only decides how finely sums over the batch are split
 
 
 @triton.jit
@@ -205,16 +191,6 @@ def _geometry(channels: tuple[int, int], image: tuple[int, int], kernel: tuple[i
     return dict(zip(names, (*channels, *image, *kernel), strict=True))
 
 
-def gather(rows: Tensor, samples: Tensor) -> Tensor:
-    """The rows named by `samples` (M, B), as (M, *shape, B)."""
-    stacks, batch = samples.shape
-    features = rows[0].numel()
-    out = rows.new_empty(stacks, *rows.shape[1:], batch)
-    grid = (stacks * triton.cdiv(batch, 32), triton.cdiv(features, 64))
-    _gather[grid](rows, samples.contiguous(), out, batch, FEATURES=features, ROWS=32, COLUMNS=64)
-    return out
-
-
 def forward(parameters: Tensor, inputs: Tensor, channels_out: int, kernel: tuple[int, int]) -> tuple[Tensor, Tensor]:
     """Pooled outputs (N, C', H', W', B) and, in uint8, the position 0…3 in its window of each (4: ReLU was at zero).
 
@@ -242,7 +218,7 @@ def input_gradient(
     models, channels_out, *_, batch = upstream.shape
     channels_in, height, width = shape
     out = upstream.new_empty(models, *shape, batch)
-    block, group = min(128, max(32, triton.next_power_of_2(batch))), _largest_divisor(channels_in, 8)
+    block, group = min(128, max(32, triton.next_power_of_2(batch))), _largest_divisor(channels_in, 4)
     squares = triton.cdiv(height, 2) * triton.cdiv(width, 2)
     grid = (models * triton.cdiv(batch, block), squares, channels_in // group)
     _input_gradient[grid](
@@ -261,14 +237,15 @@ def weight_gradient(inputs: Tensor, upstream: Tensor, code: Tensor, kernel: tupl
     warps = 1 if elements < 4096 else 4
     block = 32 * warps
     group = _largest_divisor(channels_out, 100 // (kernel[0] * kernel[1]))
+    registers = 128 if group * kernel[0] * kernel[1] <= 75 else None  # a few spills cost less than idle warps
     programs = models * channels_in * (channels_out // group)
     # Few models leave the chip idle: split the sum then, as long as a share is worth a program.
-    splits = max(1, min(MULTIPROCESSORS * 16 // (programs * warps), elements // (block * 8)))
+    splits = max(1, min(BUSY // (programs * warps), elements // (block * 8)))
     target = out if splits == 1 else out.new_empty(splits, models, out.shape[1])
     _weight_gradient[(models * channels_in, channels_out // group, splits)](
         inputs, upstream, code, target, stacks, target.stride(0), target.stride(-2),
         **_geometry((channels_in, channels_out), (height, width), kernel),
-        BATCH=batch, GROUP=group, BLOCK=block, num_warps=warps,
+        BATCH=batch, GROUP=group, BLOCK=block, num_warps=warps, maxnreg=registers,
     )  # fmt: skip
     if splits > 1:
         torch.sum(target, 0, out=out)
