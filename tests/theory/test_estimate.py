@@ -12,6 +12,7 @@ from fedamd.data.synthetic import logistic, quadratic
 from fedamd.errors import FedamdError
 from fedamd.models.convex import Logistic, Quadratic
 from fedamd.theory import Estimate, Estimates, Problem, estimate_constants
+from fedamd.theory.estimate import Probe, _unbiased
 
 SPECIAL = {"L", "sigma", "L_sigma", "heterogeneity", "delta", "mu"}
 
@@ -115,6 +116,26 @@ def test_few_clients_stand_for_many() -> None:
     assert within(found.delta, truth["delta"])
     assert within(found.heterogeneity, truth["heterogeneity"])
     assert found.heterogeneity.low < found.heterogeneity.value < found.heterogeneity.high
+
+
+def test_heterogeneity_from_some_clients_is_unbiased() -> None:
+    """The budget pays for 3 of 4 clients: over the 4 possible choices the estimates average to the truth exactly."""
+    data = quadratic(clients=4, samples=100, dimension=2, seed=4)
+    x = torch.ones(2, dtype=torch.float64)
+    centres, curvatures = data.inputs.view(4, 100, 2, 2).unbind(2)
+    gradients = (curvatures * (x - centres)).mean(1)
+    truth = (gradients - gradients.mean(0)).square().sum(1).mean().item()
+    values = {
+        round(estimates(Quadratic(2), data, x, budget=2625, seed=seed).heterogeneity.value, 9) for seed in range(12)
+    }
+    assert len(values) == 4
+    assert sum(values) / 4 == pytest.approx(truth, abs=1e-7)
+
+
+@pytest.mark.parametrize(("drawn", "owned", "factor"), [(10, 10, 1.0), (5, 10, 1.125), (2, 3, 4 / 3)])
+def test_variance_about_the_mean_of_a_draw(drawn: int, owned: int, factor: float) -> None:
+    """s²·(n − 1)/n estimates the client's variance: m/(m − 1)·(n − 1)/n times the mean square about the draw's mean."""
+    assert _unbiased(Probe(torch.arange(drawn), owned)) == pytest.approx(factor)
 
 
 def test_a_network_with_convolutions_and_pooling() -> None:

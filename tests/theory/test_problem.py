@@ -61,7 +61,8 @@ def test_batches(make_problem: Callable[..., Problem]) -> None:
 
 
 def test_the_batch_of_a_proof_leaves_half_of_epsilon(make_problem: Callable[..., Problem]) -> None:
-    """3·25/(100·b) ≤ 0.005 from b = 150 on."""
+    """3·25/(100·b) ≤ 0.005 from b = 150 on; without noise b' + 1 = 5 is enough."""
+    assert make_problem(sigma=0.0).proof_batch(3.0) == 5
     problem = make_problem(n=None)
     assert problem.proof_batch(3.0) == 150
     assert 3 * problem.noise_floor(150) == pytest.approx(problem.epsilon / 2)
