@@ -1,10 +1,11 @@
-"""Finding things by name: in a registry, with a suggestion where the name is misspelt, or as "package.module:object"."""
+"""Finding things by name: in a registry, with a suggestion for a misspelt name, or as "package.module:object"."""
 
 import difflib
 import importlib
+import inspect
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from fedamd.errors import FedamdError
@@ -23,6 +24,20 @@ def choose(registry: Mapping[str, T], name: str, where: str) -> T:
     if name not in registry:
         raise FedamdError(f"{where}: there is no '{name}'{suggestion(name, registry)}; there are {', '.join(registry)}")
     return registry[name]
+
+
+def check_options(
+    what: str, make: Callable[..., object], options: Mapping[str, Any], given: Iterable[str] = ()
+) -> None:
+    """Refuse options that `make` does not take, and the lack of one it needs; `given` are passed to it in any case."""
+    parameters = {name: one for name, one in inspect.signature(make).parameters.items() if name not in given}
+    for name in options:
+        if name not in parameters:
+            takes = f"it takes {', '.join(parameters)}" if parameters else "it takes none"
+            raise FedamdError(f"{what} has no option {name}{suggestion(name, parameters)}; {takes}")
+    for name, parameter in parameters.items():
+        if parameter.default is parameter.empty and name not in options:
+            raise FedamdError(f"{what} needs the option {name}")
 
 
 def import_object(path: str, where: str) -> Any:

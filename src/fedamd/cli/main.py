@@ -1,4 +1,4 @@
-"""The command line `fedamd`. A command parses its words, calls the library and shows what comes back; it holds no logic."""
+"""The command line `fedamd`. A command parses its words, calls the library and shows what comes back: no logic."""
 
 import sys
 

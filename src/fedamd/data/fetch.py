@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import IO
 
 from fedamd.data.locate import cache_folder
-from fedamd.data.registry import look_up
 from fedamd.errors import FedamdError
+from fedamd.lookup import choose
 
 TIMEOUT = 30.0  # seconds without an answer
 BLOCK = 1 << 20
@@ -79,7 +79,7 @@ REMOTES = {
 
 def fetch(name: str, folder: Path | None = None) -> Path:
     """Downloads a data set, by default into the user's cache where `load` finds it; returns the folder."""
-    remote = look_up("download of", name, REMOTES)
+    remote = choose(REMOTES, name, "fetch")
     target = folder or cache_folder(name)
     try:
         target.mkdir(parents=True, exist_ok=True)

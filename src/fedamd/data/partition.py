@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from fedamd.data.base import Clients, Dataset, Partition
 from fedamd.data.deal import apportion, deal
-from fedamd.data.registry import check_options, look_up
 from fedamd.data.seeding import generator
 from fedamd.data.virtual import VirtualPartition
 from fedamd.errors import FedamdError
+from fedamd.lookup import check_options, choose
 
 Indices = NDArray[np.int64]
 
@@ -184,7 +184,7 @@ PARTITIONERS: dict[str, Callable[..., Partitioner]] = {
 
 def partitioner(name: str, **options: Any) -> Partitioner:
     """The partitioner of that name with these options."""
-    make = look_up("partitioner", name, PARTITIONERS)
+    make = choose(PARTITIONERS, name, "partitioner")
     check_options(f"the partitioner {name}", make, options)
     return make(**options)
 

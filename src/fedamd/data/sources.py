@@ -13,9 +13,9 @@ from torch import Tensor
 from fedamd.data.base import Dataset
 from fedamd.data.idx import read_labelled
 from fedamd.data.locate import IDX_SETS, find, folders
-from fedamd.data.registry import check_options, look_up
 from fedamd.data.synthetic import logistic, quadratic
 from fedamd.errors import FedamdError
+from fedamd.lookup import check_options, choose
 
 MEAN, STD = 0.1307, 0.3081  # MNIST's; the paper normalises all its images with them
 DIGITS_TEST = 297
@@ -36,14 +36,14 @@ class Source:
 
 def load(name: str, **options: Any) -> Dataset:
     """The data set of that name; only synthetic ones take options."""
-    source = look_up("data set", name, SOURCES)
+    source = choose(SOURCES, name, "data set")
     check_options(f"the data set {name}", source.read, options)
     return source.read(**options)
 
 
 def where(name: str) -> Path | None:
     """The folder the files of a data set were found in; None where none were found, or none are needed."""
-    look_up("data set", name, SOURCES)
+    choose(SOURCES, name, "data set")
     files = find(name) if name in IDX_SETS else None
     return files.train_images.parent if files else None
 

@@ -1,12 +1,13 @@
 """The stacked engine: all clients of a role, of all runs in lockstep, in one call.
 
 Orders of the same role with the same batches are merged, whichever runs they come from; each row keeps its own model,
-data, cohort, seed and learning rate. On CUDA the role's whole local loop is captured in a graph for each number of rows,
-rounded up so that changing numbers of miners seldom capture anew.
+data, cohort, seed and learning rate. On CUDA the role's whole local loop is captured in a graph for each number of
+rows, rounded up so that changing numbers of miners seldom capture anew.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -66,11 +67,11 @@ class VectorEngine:
 class _Graph:
     """A role's local loop for a fixed number of rows, captured once and replayed."""
 
-    _pool: tuple[int, int] | None = None  # graphs are replayed one after the other and can share their memory
+    _pool: Any = None  # graphs are replayed one after the other and can share their memory
 
     def __init__(self, play: Callable[[Stack], Outcome], like: Stack, rows: int) -> None:
         self._static = like.map([_padded(tensor, rows) for tensor in like.tensors()])
-        side = torch.cuda.Stream()
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):  # kernels are compiled and libraries initialised before the capture
             play(self._static)

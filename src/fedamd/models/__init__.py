@@ -1,6 +1,5 @@
 """Models by name, and a user's own by "package.module:factory"."""
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +8,7 @@ from torch import nn
 
 from fedamd.data.base import Dataset
 from fedamd.errors import FedamdError
-from fedamd.lookup import choose, import_object
+from fedamd.lookup import check_options, choose, import_object
 from fedamd.models.convex import Logistic, Quadratic
 from fedamd.models.networks import MLP, LeNet5, Softmax
 
@@ -80,8 +79,5 @@ def build(name: str, dataset: Dataset, **options: Any) -> nn.Module:
             raise FedamdError(f"model.name: {name} returned a {type(model).__name__}, not a torch.nn.Module")
         return model
     make = choose(MODELS, name, "model.name").make
-    allowed = [parameter for parameter in inspect.signature(make).parameters if parameter != "dataset"]
-    for option in options:
-        if option not in allowed:
-            raise FedamdError(f"model.{option} is not an option of {name}; it takes {', '.join(allowed) or 'none'}")
+    check_options(f"model {name}", make, options, given=["dataset"])
     return make(dataset, **options)

@@ -97,7 +97,7 @@ def deferred_interrupt() -> Iterator[Callable[[], bool]]:
         yield pressed.is_set
         return
 
-    def note(signum: int, frame: object) -> None:
+    def note(*_: object) -> None:
         if pressed.is_set():
             raise KeyboardInterrupt
         pressed.set()

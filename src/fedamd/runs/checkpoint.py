@@ -1,4 +1,4 @@
-"""Checkpoints: one safetensors file with the tensors and, in its header, the rest as JSON. Loading one can run no code."""
+"""Checkpoints: one safetensors file, tensors and in its header the rest as JSON. Loading one can run no code."""
 
 import contextlib
 import json

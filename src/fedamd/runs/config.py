@@ -1,13 +1,13 @@
 """The one schema of a run, read from TOML, from `--set key=value` and from Python dictionaries.
 
 Each of the sections [data], [partition], [model] and [algorithm] names a thing (`name = …`); its other keys are the
-options of that thing and are checked by the thing itself, so a method's hyper-parameters are declared in one place only.
+options of that thing and are checked by the thing itself, so a method's hyper-parameters are declared in one place.
 """
 
 import dataclasses
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -19,7 +19,6 @@ from fedamd.data.partition import Partitioner
 from fedamd.errors import FedamdError
 from fedamd.lookup import choose, import_object, suggestion
 from fedamd.models import MODELS
-
 
 T = TypeVar("T")
 
@@ -87,7 +86,8 @@ class Config(BaseModel):
     def _consistent(self) -> "Config":
         if self.cohort > self.clients:
             raise FedamdError(
-                f"cohort (A = {self.cohort}) must not exceed clients (M = {self.clients}): clients are drawn without replacement"
+                f"cohort (A = {self.cohort}) must not exceed clients (M = {self.clients}): "
+                "clients are drawn without replacement"
             )
         choose(SOURCES, self.data.name, "data.name")
         self.build_algorithm()
@@ -182,7 +182,7 @@ def _put(raw: dict[str, Any], key: str, value: Any) -> None:
     raw[last] = value
 
 
-def _instance(kind: type[T], options: Mapping[str, Any], where: str) -> T:
+def _instance(kind: Callable[..., T], options: Mapping[str, Any], where: str) -> T:
     """A dataclass with checked types and values; mistakes name the section and the key."""
     allowed = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
     for name in options:
@@ -191,7 +191,7 @@ def _instance(kind: type[T], options: Mapping[str, Any], where: str) -> T:
                 f"{where}.{name}: unknown key{suggestion(name, allowed)}; allowed are {', '.join(allowed)}"
             )
     try:
-        return TypeAdapter(kind).validate_python(dict(options))
+        return TypeAdapter[T](kind).validate_python(dict(options))  # type: ignore[arg-type]
     except ValidationError as error:
         raise FedamdError(_sentence(error, kind, where)) from None
     except FedamdError as error:

@@ -1,9 +1,9 @@
 """What a run costs: gradient samples and bits, counted from the exchanges themselves as the paper counts them.
 
 Gradients: every sample of every batch, times the gradients its role takes per sample (a miner takes two on each, also
-at k = 0 where the two cancel and are not computed). Bits: every model-sized vector sent to a client or back, in the bits
-of its type; single numbers ride along uncounted. What was sent to a client that never replied was sent all the same;
-its gradients and its reply are not counted.
+at k = 0 where the two cancel and are not computed). Bits: every model-sized vector sent to a client or back, in the
+bits of its type; single numbers ride along uncounted. What was sent to a client that never replied was sent all
+the same; its gradients and its reply are not counted.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 import pytest
 
-from fedamd.data.registry import check_options, look_up
 from fedamd.errors import FedamdError
+from fedamd.lookup import check_options, choose
 
 
 def make(size, colour="red"):
@@ -9,20 +9,20 @@ def make(size, colour="red"):
 
 
 def test_a_known_name_and_good_options_pass():
-    assert look_up("fruit", "apple", {"apple": 1, "pear": 2}) == 1
+    assert choose({"apple": 1, "pear": 2}, "apple", "fruit") == 1
     check_options("the fruit apple", make, {"size": 3})
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("aple", "there is no fruit 'aple'; there are apple, pear. Did you mean apple?"),
-        ("xyz", "there is no fruit 'xyz'; there are apple, pear."),
+        ("aple", "fruit: there is no 'aple' (did you mean apple?); there are apple, pear"),
+        ("xyz", "fruit: there is no 'xyz'; there are apple, pear"),
     ],
 )
 def test_an_unknown_name_lists_the_known_ones(name, message):
     with pytest.raises(FedamdError) as caught:
-        look_up("fruit", name, {"apple": 1, "pear": 2})
+        choose({"apple": 1, "pear": 2}, name, "fruit")
     assert str(caught.value) == message
 
 

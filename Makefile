@@ -1,0 +1,48 @@
+# make run   install what is needed into .venv, train FedAMD on embedded data, draw a picture
+# make test  install the test tools too, check style and types, run the tests
+# make all-tests  the slow and end-to-end tests as well
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+OUT ?= runs/first
+# two test processes share the cores: one thread each keeps them out of each other's way
+TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+.PHONY: run test all-tests lint bench clean
+
+run: $(VENV)/.run
+	rm -rf $(OUT)
+	$(BIN)/fedamd run examples/digits.toml --out $(OUT)
+	$(BIN)/fedamd plot $(OUT)
+
+test: $(VENV)/.test lint
+	$(TESTS) -m "not slow"
+
+all-tests: $(VENV)/.test lint
+	$(TESTS)
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.run
+	$(BIN)/fedamd bench
+
+$(VENV)/.venv:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=…")'
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/.run: $(VENV)/.venv pyproject.toml setup.py constraints.txt
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/.test: $(VENV)/.run
+	$(PIP) --editable '.[test,flower]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info src/*.egg-info
