@@ -21,8 +21,8 @@ def unsupported(model: nn.Module, dataset: Dataset) -> str | None:
     tensors = (dataset.inputs, dataset.test_inputs, *parameters)
     if any(tensor.dtype != torch.float32 or tensor.device.type != "cpu" for tensor in tensors):
         return "model and inputs must be float32 on the CPU"
-    if callable(getattr(model, "loss", None)):
-        return "the model has its own loss, and it computes softmax cross-entropy only"
+    if not dataset.classes or callable(getattr(model, "loss", None)):
+        return "it computes softmax cross-entropy only, and the data has no classes or the model its own loss"
     if dataset.targets.dtype != torch.int64 or dataset.test_targets.dtype != torch.int64:
         return "targets must be int64 class labels"
     if dataset.inputs.shape[1:] != dataset.test_inputs.shape[1:] or len(dataset.inputs.shape) not in (2, 4):

@@ -1,0 +1,305 @@
+"""The native oracle against PyTorch's autograd in float64.
+
+Rounding could send a float32 and a float64 computation through different sides of a ReLU or of a max-pooling, where
+gradients jump. So the random networks here have small integers for weights and inputs: every activation is then exact
+in both, ties and zeros included, and what remains is the rounding of softmax and of the backward sums. A sum of n
+float32 terms is off by about √n · 6e-8 of its size; n stays below 10^4, hence a tolerance of 1e-5 of the largest entry.
+"""
+
+import itertools
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from fedamd.data.base import Dataset
+from fedamd.errors import FedamdError
+from fedamd.oracles.base import Batch
+from fedamd.oracles.native import NativeOracle
+
+pytestmark = pytest.mark.usefixtures("library")
+
+
+def lenet5() -> nn.Sequential:
+    return nn.Sequential(
+        nn.Sequential(nn.Conv2d(1, 6, 5), nn.ReLU(), nn.MaxPool2d(2)),
+        nn.Sequential(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2)),
+        nn.Flatten(),
+        nn.Sequential(nn.Linear(256, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10)),
+    )
+
+
+def small() -> nn.Sequential:
+    return nn.Sequential(nn.Conv2d(2, 3, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(27, 5))
+
+
+def dataset(shape: tuple[int, ...], classes: int, samples: int = 90, tests: int = 70) -> Dataset:
+    """Inputs are integers from −2 to 2."""
+
+    def inputs(n: int) -> Tensor:
+        return torch.randint(-2, 3, (n, *shape)).float()
+
+    def labels(n: int) -> Tensor:
+        return torch.randint(0, classes, (n,))
+
+    return Dataset("random", inputs(samples), labels(samples), inputs(tests), labels(tests), classes)
+
+
+def flat(model: nn.Module) -> Tensor:
+    return nn.utils.parameters_to_vector(model.parameters()).detach().clone()
+
+
+def uniform(*shape: int, samples: int = 90) -> Batch:
+    return Batch(torch.randint(0, samples, shape), torch.full(shape, 1 / shape[-1]))
+
+
+def expected(model: nn.Module, data: Dataset, x: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Gradient and loss by autograd in float64, for one model."""
+    model = model.double()
+    nn.utils.vector_to_parameters(x.double(), model.parameters())
+    used = batch.weights != 0
+    samples, weights = batch.samples[used], batch.weights[used].double()
+    losses = F.cross_entropy(model(data.inputs[samples].double()), data.targets[samples], reduction="none")
+    loss = (weights * losses).sum()
+    gradients = torch.autograd.grad(loss, list(model.parameters()))
+    return torch.cat([gradient.flatten() for gradient in gradients]), loss.detach()
+
+
+def assert_near(actual: Tensor, wanted: Tensor, tolerance: float = 1e-5) -> None:
+    assert (actual.double() - wanted.double()).abs().max() <= tolerance * wanted.abs().max().clamp(min=1e-3)
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> tuple[nn.Sequential, tuple[int, ...]]:
+    """Up to three rounds of convolution, ReLU and pooling, each optional, then up to two linear layers."""
+    pick = lambda low, high: draw(st.integers(low, high))  # noqa: E731
+    channels, height, width = pick(1, 4), pick(5, 14), pick(5, 14)
+    shape = (channels, height, width)
+    layers: list[nn.Module] = []
+    for _ in range(pick(0, 3)):
+        kernel, stride, padding = (pick(1, 7), pick(1, 7)), (pick(1, 2), pick(1, 2)), (pick(0, 2), pick(0, 2))
+        if height + 2 * padding[0] < kernel[0] or width + 2 * padding[1] < kernel[1]:
+            break
+        outputs = pick(1, 9)
+        layers.append(nn.Conv2d(channels, outputs, kernel, stride, padding, bias=draw(st.booleans())))
+        channels = outputs
+        height = (height + 2 * padding[0] - kernel[0]) // stride[0] + 1
+        width = (width + 2 * padding[1] - kernel[1]) // stride[1] + 1
+        if draw(st.booleans()):
+            layers.append(nn.ReLU())
+        window = draw(st.sampled_from([None, (2, 2), (2, 2), (1, 3), (3, 2)]))
+        if window and height >= window[0] and width >= window[1]:
+            layers.append(nn.MaxPool2d(window))
+            height, width = height // window[0], width // window[1]
+    layers.append(nn.Flatten())
+    size = channels * height * width
+    for _ in range(pick(0, 2)):
+        outputs = pick(1, 40)
+        layers += [nn.Linear(size, outputs, bias=draw(st.booleans())), nn.ReLU()]
+        size = outputs
+    layers.append(nn.Linear(size, pick(2, 11)))
+    return nn.Sequential(*layers), shape
+
+
+def make_exact(model: nn.Sequential, inputs: Tensor) -> None:
+    """Weights −1, 0, 1; the last layer's shrunk by a power of two: logits of size one, a softmax that is soft."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randint(-1, 2, parameter.shape))
+        largest = model(inputs).abs().max().clamp(min=1)
+        assert largest < 2**22  # exact
+        last = model[-1]
+        assert isinstance(last, nn.Linear)
+        for parameter in last.parameters():
+            parameter.mul_(0.5 ** math.ceil(math.log2(largest)))
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(networks(), st.integers(1, 70), st.integers(0, 20), st.integers(0, 2**31))
+def test_random_networks(network: tuple[nn.Sequential, tuple[int, ...]], length: int, padding: int, seed: int) -> None:
+    """Gradient, difference, loss and evaluation, of one model and of a stack of two, on batches with padding."""
+    torch.manual_seed(seed)
+    model, shape = network
+    data = dataset(shape, model[-1].out_features)
+    points = []
+    for _ in range(2):
+        make_exact(model, torch.cat([data.inputs, data.test_inputs]))
+        points.append(flat(model))
+    x = torch.stack(points)
+    weights = torch.rand(2, length + padding)
+    weights[:, length:] = 0
+    weights /= weights.sum(1, keepdim=True)
+    batch = Batch(torch.randint(0, 90, weights.shape), weights)
+    batch.samples[:, length:] = -1  # padding is never looked at
+    oracle = NativeOracle(model, data, threads=2)
+
+    gradients, losses = oracle.gradient(x, batch)
+    differences, _ = oracle.difference(x, x.flip(0), batch)
+    test_losses, accuracies = oracle.evaluate(x)
+    assert oracle.dimension == x.shape[1]
+    assert torch.equal(oracle.loss(x, batch), losses)
+    for i in range(2):
+        row = Batch(batch.samples[i], batch.weights[i])
+        gradient, loss = expected(model, data, x[i], row)
+        assert_near(gradients[i], gradient)
+        assert_near(losses[i], loss)
+        assert_near(differences[i], gradient - expected(model, data, x[1 - i], row)[0], tolerance=2e-5)
+        alone, loss_alone = oracle.gradient(x[i], row)
+        assert_near(alone, gradient)
+        assert_near(loss_alone, loss)
+        nn.utils.vector_to_parameters(x[i].double(), model.parameters())
+        with torch.no_grad():
+            logits = model(data.test_inputs.double())
+        assert_near(test_losses[i], F.cross_entropy(logits, data.test_targets))
+        assert accuracies[i] == (logits.argmax(1) == data.test_targets).float().mean()
+
+
+@pytest.mark.parametrize("length", [64, 600])
+def test_lenet5_with_ordinary_weights(length: int) -> None:
+    """Real-valued weights: no pre-activation of these few is near enough to a kink to matter."""
+    torch.manual_seed(length)
+    model, data = lenet5(), dataset((1, 28, 28), 10)
+    oracle, x = NativeOracle(model, data), flat(model)
+    batch = uniform(length)
+    gradient, loss = expected(model, data, x, batch)
+    actual, actual_loss = oracle.gradient(x, batch)
+    assert_near(actual, gradient)
+    assert_near(actual_loss, loss)
+    assert_near(
+        oracle.gradient(torch.stack([x, 2 * x]), Batch(*(t.expand(2, -1) for t in (batch.samples, batch.weights))))[0][
+            0
+        ],
+        gradient,
+    )
+
+
+def test_numbers_do_not_depend_on_threads() -> None:
+    torch.manual_seed(0)
+    model, data = lenet5(), dataset((1, 28, 28), 10)
+    x = torch.stack([flat(model) * scale for scale in (0.9, 1.0, 1.1)])
+    one, many = uniform(300), uniform(3, 100)
+    results = []
+    for threads in (1, 2, 5):
+        oracle = NativeOracle(model, data, threads)
+        results.append(
+            [
+                *oracle.gradient(x[0], one),
+                *oracle.difference(x[0], x[1], one),
+                *oracle.gradient(x, many),
+                *oracle.difference(x, x.flip(0), many),
+                *oracle.evaluate(x),
+                *oracle.evaluate(x[0]),
+                oracle.loss(x, many),
+            ]
+        )
+    for first, other in itertools.product(results[:1], results[1:]):
+        assert all(torch.equal(a, b) for a, b in zip(first, other, strict=True))
+
+
+def test_a_row_of_a_stack_does_not_depend_on_the_others() -> None:
+    torch.manual_seed(0)
+    oracle = NativeOracle(small(), dataset((2, 8, 8), 5))
+    x, batch = torch.randn(5, oracle.dimension), uniform(5, 33)
+    whole, _ = oracle.gradient(x, batch)
+    part, _ = oracle.gradient(x[2:4], Batch(batch.samples[2:4], batch.weights[2:4]))
+    assert torch.equal(whole[2:4], part)
+
+
+def test_difference_of_equal_points_is_exactly_zero() -> None:
+    torch.manual_seed(0)
+    oracle = NativeOracle(small(), dataset((2, 8, 8), 5))
+    x = torch.randn(3, oracle.dimension)
+    difference, loss = oracle.difference(x, x, uniform(3, 150))
+    assert (difference == 0).all()
+    assert (loss > 0).all()
+
+
+def test_nan_stays_visible() -> None:
+    """One NaN among the inputs: it must not be lost in ReLU or pooling."""
+    torch.manual_seed(0)
+    data = dataset((2, 8, 8), 5)
+    data.inputs[3, 0, 2, 2] = math.nan
+    oracle = NativeOracle(small(), data)
+    x = torch.randn(oracle.dimension)
+    assert oracle.loss(x, Batch(torch.tensor([3, 4]), torch.tensor([0.5, 0.5]))).isnan()
+    assert oracle.loss(x, Batch(torch.tensor([3, 4]), torch.tensor([0.0, 1.0]))).isfinite()
+
+
+def test_a_batch_of_padding_alone_contributes_nothing() -> None:
+    oracle = NativeOracle(small(), dataset((2, 8, 8), 5))
+    gradient, loss = oracle.gradient(torch.ones(oracle.dimension), Batch(torch.zeros(4).long(), torch.zeros(4)))
+    assert not gradient.any()
+    assert loss == 0
+
+
+def test_refuses_samples_out_of_range() -> None:
+    oracle = NativeOracle(small(), dataset((2, 8, 8), 5))
+    x, weights = torch.ones(oracle.dimension), torch.full((2,), 0.5)
+    for wrong in (-1, 90, 2**40):
+        batch = Batch(torch.tensor([0, wrong]), weights)
+        for call in (oracle.gradient, oracle.loss):
+            with pytest.raises(FedamdError, match=f"sample {wrong} is not one of the 90 samples"):
+                call(x, batch)
+
+
+def test_refuses_labels_the_model_has_no_output_for() -> None:
+    data = dataset((2, 8, 8), 5)
+    data.targets[7], data.test_targets[0] = 5, -1
+    oracle = NativeOracle(small(), data)
+    x = torch.ones(oracle.dimension)
+    with pytest.raises(FedamdError, match="sample 7 has the label 5, and the model has 5 classes"):
+        oracle.gradient(x, Batch(torch.tensor([7]), torch.ones(1)))
+    with pytest.raises(FedamdError, match="sample 0 has the label -1"):
+        oracle.evaluate(x)
+
+
+def test_refuses_shapes_and_types_that_do_not_fit() -> None:
+    oracle = NativeOracle(small(), dataset((2, 8, 8), 5))
+    x, batch = torch.ones(oracle.dimension), uniform(4)
+    with pytest.raises(FedamdError, match="must have the shape"):
+        oracle.gradient(x[1:], batch)
+    with pytest.raises(FedamdError, match="must have the shape"):
+        oracle.evaluate(x.expand(2, 2, -1))
+    with pytest.raises(FedamdError, match=r"float32 parameters on the CPU, not torch\.float64"):
+        oracle.gradient(x.double(), batch)
+    with pytest.raises(FedamdError, match="do not go together"):
+        oracle.gradient(x.expand(2, -1), batch)
+    with pytest.raises(FedamdError, match="do not go together"):
+        oracle.gradient(x, replace(batch, weights=batch.weights[1:]))
+    with pytest.raises(FedamdError, match=r"int64 samples and float32 weights, not torch.int32"):
+        oracle.gradient(x, replace(batch, samples=batch.samples.int()))
+    with pytest.raises(FedamdError, match=r"previous"):
+        oracle.difference(x, x.expand(2, -1), batch)
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        (nn.Sequential(nn.Flatten(), nn.Linear(127, 5)), "layer 1 takes 127 inputs and is given 128"),
+        (nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten()), "layer 0 takes 3 channels and is given 2"),
+        (nn.Sequential(nn.Conv2d(2, 4, 9), nn.Flatten()), "layer 0 has a kernel larger than its input of 8 × 8"),
+        (nn.Sequential(nn.Linear(8, 5)), "put a Flatten before it"),
+        (nn.Sequential(nn.Flatten(), nn.MaxPool2d(2)), "layer 1 needs an image"),
+        (nn.Sequential(nn.Conv2d(2, 4, 3)), "must end in a flat vector of logits"),
+        (nn.Sequential(), "must end in a flat vector of logits"),
+    ],
+)
+def test_refuses_networks_that_do_not_fit_the_data(model: nn.Module, reason: str) -> None:
+    with pytest.raises(FedamdError, match=reason):
+        NativeOracle(model, dataset((2, 8, 8), 5))
+
+
+def test_refuses_a_number_of_threads_below_one() -> None:
+    with pytest.raises(FedamdError, match="threads must be between"):
+        NativeOracle(small(), dataset((2, 8, 8), 5), threads=0)
+
+
+def test_refuses_to_evaluate_on_nothing() -> None:
+    oracle = NativeOracle(small(), dataset((2, 8, 8), 5, tests=0))
+    with pytest.raises(FedamdError, match="no test samples"):
+        oracle.evaluate(torch.ones(oracle.dimension))
