@@ -13,6 +13,14 @@ def positive(algorithm: object, *names: str) -> None:
             raise FedamdError(f"{name} must be a finite number above 0, not {value}")
 
 
+def not_negative(algorithm: object, *names: str) -> None:
+    """These fields are finite and ≥ 0."""
+    for name in names:
+        value = getattr(algorithm, name)
+        if not (math.isfinite(value) and value >= 0):
+            raise FedamdError(f"{name} must be a finite number of at least 0, not {value}")
+
+
 def whole(algorithm: object, *names: str) -> None:
     """These fields are integers ≥ 1."""
     for name in names:

@@ -1,0 +1,59 @@
+"""What methods with local steps share: their hyper-parameters, and client functions that more than one of them uses."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from fedamd.algorithms import checks
+from fedamd.algorithms.base import Batches, Gradient, Reply, Size, Task, role
+from fedamd.algorithms.server import ServerStep
+from fedamd.oracles.base import Batch
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalSteps(ServerStep):
+    """The hyper-parameters of K local steps of size η_l, each on a batch of b' samples."""
+
+    eta_l: float = 0.03  # η_l, the clients' step
+    steps: int = 10  # K, the clients' local steps
+    small_batch: Size = 64  # b', the batch of one local step
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.positive(self, "eta_l")
+        checks.whole(self, "steps")
+        checks.batch_size(self, "small_batch")
+
+    @property
+    def local_batches(self) -> Batches:
+        """B_0 … B_{K−1}."""
+        return Batches(self.steps, self.small_batch)
+
+
+@role("worker")
+def walk(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
+    """K steps of SGD from x_t: FedAvg's client, and FedNova's."""
+    y = task.x
+    for batch in batches:
+        y = y - task.eta_l * grad(y, batch)
+    return Reply(delta=task.x - y)
+
+
+@role("surveyor")
+def survey(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
+    """The large-batch gradient at x_t: the full rounds of FedPAGE and MARINA."""
+    (large,) = batches
+    return Reply(gradient=grad(task.x, large))
+
+
+def recursive_steps(x: Tensor, g: Tensor, eta_l: Tensor, batches: Sequence[Batch], grad: Gradient) -> Tensor:
+    """Where K steps along a recursive (SARAH) estimator lead from x: g ← g + ∇f_i(x_k; B_k) − ∇f_i(x_{k−1}; B_k).
+
+    At k = 0 both gradients are at x and cancel, so the first step goes along g itself.
+    """
+    previous = x
+    for batch in batches:
+        g = g + grad.difference(x, previous, batch)
+        previous, x = x, x - eta_l * g
+    return x
