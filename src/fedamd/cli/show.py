@@ -40,7 +40,7 @@ class Progress:
         self._bar.stop()
 
     def __call__(self, run: Run, record: Record) -> None:
-        label = run.config.algorithm.name
+        label = run.experiment.method
         if self._plain and _worth_a_line(run):
             print(f"{label}  round {run.t:>4}/{run.config.rounds}  {news(record)}", flush=True)
         if id(run) not in self._tasks:

@@ -1,5 +1,6 @@
 """Models by name, and a user's own by "package.module:factory"."""
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +46,8 @@ def _softmax(dataset: Dataset) -> nn.Module:
 def _logistic(dataset: Dataset, regularisation: float = 0.01) -> nn.Module:
     if dataset.classes != 2:
         raise FedamdError(f"model logistic is for two classes, and {dataset.name} has {dataset.classes}; use softmax")
+    if isinstance(regularisation, bool) or not isinstance(regularisation, int | float) or not regularisation >= 0:
+        raise FedamdError(f"model.regularisation must be a number of at least 0, not {regularisation!r}")
     return Logistic(dataset.inputs[0].numel(), regularisation)
 
 
@@ -74,7 +77,14 @@ MODELS: dict[str, Model] = {
 def build(name: str, dataset: Dataset, **options: Any) -> nn.Module:
     """The model of this name for this data, or what the user's factory "package.module:factory" returns."""
     if ":" in name:
-        model = import_object(name, "model.name")(**options)
+        factory = import_object(name, "model.name")
+        if not callable(factory):
+            raise FedamdError(f"model.name: {name} is a {type(factory).__name__}, not a function that makes a model")
+        try:
+            inspect.signature(factory).bind(**options)
+        except TypeError as error:
+            raise FedamdError(f"model {name}: {error}") from None
+        model = factory(**options)
         if not isinstance(model, nn.Module):
             raise FedamdError(f"model.name: {name} returned a {type(model).__name__}, not a torch.nn.Module")
         return model

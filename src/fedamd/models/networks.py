@@ -3,11 +3,16 @@
 from torch import nn
 
 
+def _after_layers(extent: int) -> int:
+    """What two rounds of a 5 × 5 convolution and 2 × 2 pooling leave of a height or width."""
+    return ((extent - 4) // 2 - 4) // 2
+
+
 class LeNet5(nn.Sequential):
     """LeNet-5 as in the paper's appendix: 44,426 parameters for 1 × 28 × 28 images of 10 classes."""
 
     def __init__(self, channels: int, height: int, width: int, classes: int) -> None:
-        flat = 16 * ((height - 4) // 2 - 4) // 2 * (((width - 4) // 2 - 4) // 2)
+        flat = 16 * _after_layers(height) * _after_layers(width)
         super().__init__(
             nn.Conv2d(channels, 6, 5),
             nn.ReLU(),

@@ -26,8 +26,6 @@ class Objective(nn.Module):
         self._shapes = {f"model.{name}": parameter.shape for name, parameter in model.named_parameters()}
         self._sizes = [shape.numel() for shape in self._shapes.values()]
         self.dimension = sum(self._sizes)
-        if not self.dimension:
-            raise FedamdError(f"the model {type(model).__name__} has no parameters to train")
 
     def forward(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         outputs = self.model(inputs)
@@ -36,7 +34,8 @@ class Objective(nn.Module):
             return cast(Tensor, own(outputs, targets)), outputs
         if self.classes:
             return F.cross_entropy(outputs, targets, reduction="none"), outputs
-        return 0.5 * (outputs - targets).square().flatten(1).sum(-1), outputs
+        errors = outputs.reshape(targets.shape) - targets  # (B, 1) against (B,) would broadcast to (B, B)
+        return 0.5 * errors.square().reshape(len(errors), -1).sum(-1), outputs
 
     def at(self, x: Tensor, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Per-sample losses and outputs at the flat parameter vector x."""
@@ -70,7 +69,9 @@ def load_parameters(model: nn.Module, x: Tensor) -> None:
 
 
 def refuse_hidden_state(model: nn.Module) -> None:
-    """A client must be a function of what it is sent: no layer may remember batches or throw its own dice."""
+    """A client is a function of what it is sent: parameters there must be, and no layer with memory or dice."""
+    if not any(parameter.numel() for parameter in model.parameters()):
+        raise FedamdError(f"the model {type(model).__name__} has no parameters to train")
     for name, layer in model.named_modules():
         if isinstance(layer, _BatchNorm):
             raise FedamdError(
@@ -79,6 +80,6 @@ def refuse_hidden_state(model: nn.Module) -> None:
             )
         if isinstance(layer, _DropoutNd) and layer.p > 0:
             raise FedamdError(
-                f"layer '{name}' is a {type(layer).__name__}: its random numbers belong to no address, so a run could be "
-                "neither resumed nor repeated; leave it out or set p = 0"
+                f"layer '{name}' is a {type(layer).__name__}: its random numbers belong to no address, so a run could "
+                "be neither resumed nor repeated; leave it out or set p = 0"
             )

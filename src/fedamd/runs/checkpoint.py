@@ -18,7 +18,11 @@ _FORMAT = "fedamd checkpoint 1"
 
 def save(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
     """Write both, atomically: after a crash the file is the old one or the new one, whole."""
-    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    contiguous: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        own = tensor.detach().cpu().contiguous()
+        shared = any(own.data_ptr() == other.data_ptr() for other in contiguous.values())  # the format refuses these
+        contiguous[name] = own.clone() if shared else own
     with replacing(path) as temporary:
         save_file(contiguous, temporary, metadata={"format": _FORMAT, "facts": json.dumps(facts)})
 

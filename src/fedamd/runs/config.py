@@ -6,6 +6,8 @@ options of that thing and are checked by the thing itself, so a method's hyper-p
 
 import dataclasses
 import json
+import math
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -71,14 +73,17 @@ class Config(BaseModel):
     @classmethod
     def _defaults_of_the_data(cls, raw: Any) -> Any:
         """Every data set comes with the partition and the model it is usually seen with."""
-        if not isinstance(raw, dict) or not isinstance(data := raw.get("data", {"name": "digits"}), dict):
+        if not isinstance(raw, dict) or not isinstance(data := raw.get("data", {}), dict):
             return raw
-        partition, model = _COMPANIONS.get(data.get("name", ""), ("classes", "mlp"))
+        if not isinstance(named := data.get("name", "digits"), str):
+            return raw
+        partition, model = _COMPANIONS.get(named, ("classes", "mlp"))
         raw = {"partition": {"name": partition}, "model": {"name": model}} | raw
         for section, name in (("data", "digits"), ("partition", partition), ("model", model), ("algorithm", "fedamd")):
             if isinstance(raw.get(section), dict):
                 raw[section] = {"name": name} | raw[section]
-        if data.get("name") == "logistic" == raw["model"].get("name") and "regularisation" in data:
+        logistic = isinstance(raw["model"], dict) and named == raw["model"]["name"] == "logistic"
+        if logistic and "regularisation" in data:  # the two are one problem
             raw["model"] = {"regularisation": data["regularisation"]} | raw["model"]
         return raw
 
@@ -125,8 +130,8 @@ def load_config(
     """A config from a TOML file or a dictionary, with dotted keys changed on top; every mistake is a `FedamdError`."""
     where = str(source) if isinstance(source, str | Path) else "the configuration"
     raw = _read_toml(Path(source)) if isinstance(source, str | Path) else _deep_copy(source or {})
-    for key, value in (changes or {}).items():
-        _put(raw, key, value)
+    for key, value in sorted((changes or {}).items(), key=lambda change: not change[0].endswith(".name")):
+        _put(raw, key, value)  # names first: naming another thing drops the options of the former one
     try:
         return Config.model_validate(raw)
     except ValidationError as error:
@@ -148,11 +153,26 @@ def parse_setting(text: str) -> tuple[str, Any]:
 
 def to_toml(plain: Mapping[str, Any]) -> str:
     """The config as TOML: numbers and words first, then the sections."""
-    lines = [f"{key} = {json.dumps(value)}" for key, value in plain.items() if not isinstance(value, Mapping)]
+    lines = [f"{key} = {_toml_value(value)}" for key, value in plain.items() if not isinstance(value, Mapping)]
     for key, section in plain.items():
         if isinstance(section, Mapping):
-            lines += ["", f"[{key}]", *(f"{k} = {json.dumps(v)}" for k, v in section.items())]
+            lines += ["", f"[{key}]", *(f"{_toml_key(name)} = {_toml_value(value)}" for name, value in section.items())]
     return "\n".join(lines) + "\n"
+
+
+def _toml_key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml_value(name)
+
+
+def _toml_value(value: Any) -> str:
+    """JSON writes words and finite numbers as TOML does; tables and what lies in them it does not."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_toml_key(name)} = {_toml_value(one)}" for name, one in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml_value, value)) + "]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -171,7 +191,7 @@ def _deep_copy(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _put(raw: dict[str, Any], key: str, value: Any) -> None:
-    """raw["a"]["b"] = value for the key "a.b"; naming another thing drops the options of the former one."""
+    """raw["a"]["b"] = value for the key "a.b"; a new name leaves no options of what was named before."""
     *sections, last = key.split(".")
     for name in sections:
         raw = raw.setdefault(name, {})
@@ -195,14 +215,14 @@ def _instance(kind: Callable[..., T], options: Mapping[str, Any], where: str) ->
     except ValidationError as error:
         raise FedamdError(_sentence(error, kind, where)) from None
     except FedamdError as error:
-        raise FedamdError(f"{where}.{error}") from None
+        raise FedamdError(f"{where}: {error}") from None
 
 
 def _sentence(error: ValidationError, kind: Any, where: str = "") -> str:
     """The first mistake pydantic found, as one sentence that names the key and the allowed values."""
     first = error.errors()[0]
     if isinstance(cause := first.get("ctx", {}).get("error"), FedamdError):
-        return f"{where}.{cause}" if where else str(cause)
+        return f"{where}: {cause}" if where else str(cause)
     names = [part for part in first["loc"] if isinstance(part, str)][: 1 if where else 2]
     key = ".".join([*([where] if where else []), *names])
     if first["type"] == "extra_forbidden":

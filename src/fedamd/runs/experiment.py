@@ -1,6 +1,7 @@
 """From a config to the things it names: data, clients, model, method, and the point x_0 where training starts."""
 
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from fedamd import draw, models
+from fedamd.algorithms import ALGORITHMS
 from fedamd.algorithms.base import Algorithm, Federation
 from fedamd.data import SOURCES, load
 from fedamd.data.base import Clients, Dataset
@@ -30,6 +32,12 @@ class Experiment:
     x0: Tensor
 
     @property
+    def method(self) -> str:
+        """The method's name in the config, or the class of an object that stands in for it."""
+        named = ALGORITHMS[self.config.algorithm.name].make
+        return self.config.algorithm.name if type(self.algorithm) is named else type(self.algorithm).__name__
+
+    @property
     def federation(self) -> Federation:
         return Federation(self.config.clients, self.config.cohort, self.clients.sizes)
 
@@ -41,15 +49,17 @@ def build_experiment(
     model: nn.Module | None = None,
     algorithm: Algorithm | None = None,
 ) -> Experiment:
-    """Build what the config names; an object given here stands in for its section."""
+    """Build what the config names; an object given here stands in for its section, and a data set that says who owns
+    what stands in for [partition] too."""
     dtype = getattr(torch, config.dtype)
     device = _device(config.device)
-    data = (load_data(config) if dataset is None else dataset).to(device, dtype)
-    clients = config.build_partitioner()(data, config.clients, config.seed)
+    data = load_data(config, device, dtype) if dataset is None else dataset.to(device, dtype)
+    if dataset is not None and dataset.clients is not None:
+        clients: Clients = dataset.clients
+    else:
+        clients = config.build_partitioner()(data, config.clients, config.seed)
     if len(clients) != config.clients:
-        raise FedamdError(
-            f"clients is {config.clients}, but partition {config.partition.name} gives {len(clients)} clients"
-        )
+        raise FedamdError(f"clients is {config.clients}, but the data set {data.name} has {len(clients)} clients")
     net = (build_model(config, data) if model is None else model).to(device, dtype)
     refuse_hidden_state(net)
     return Experiment(
@@ -57,23 +67,34 @@ def build_experiment(
     )
 
 
-def load_data(config: Config) -> Dataset:
+def load_data(config: Config, device: torch.device | None = None, dtype: torch.dtype | None = None) -> Dataset:
     """The data set; a synthetic one is made for this many clients and this seed unless its section says otherwise."""
     accepts = inspect.signature(SOURCES[config.data.name].read).parameters
     own = {name: getattr(config, name) for name in ("clients", "seed") if name in accepts}
-    return _loaded(config.data.name, tuple(sorted((own | config.data.options).items())))
+    try:
+        options = tuple(sorted((own | config.data.options).items()))
+        return _loaded(config.data.name, options, device or torch.device("cpu"), dtype)
+    except TypeError as error:  # a word or a list where a number belongs
+        raise FedamdError(f"data: an option of {config.data.name} is of the wrong type ({error})") from None
 
 
 def build_model(config: Config, dataset: Dataset) -> nn.Module:
-    """The model, its initial weights drawn from the run's seed alone."""
+    """The model the config names."""
+    return seeded_model(config, lambda: models.build(config.model.name, dataset, **config.model.options))
+
+
+def seeded_model(config: Config, make: Callable[[], nn.Module]) -> nn.Module:
+    """What `make` makes, its initial weights drawn from the run's seed alone."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(draw.bits(config.seed, Purpose.MODEL) >> 1)
-        return models.build(config.model.name, dataset, **config.model.options)
+        return make()
 
 
 @lru_cache(maxsize=4)
-def _loaded(name: str, options: tuple[tuple[str, Any], ...]) -> Dataset:
-    return load(name, **dict(options))
+def _loaded(
+    name: str, options: tuple[tuple[str, Any], ...], device: torch.device, dtype: torch.dtype | None
+) -> Dataset:
+    return load(name, **dict(options)).to(device, dtype)
 
 
 def _device(name: str) -> torch.device:

@@ -13,7 +13,7 @@ def summarise(run: Run, status: str) -> dict[str, Any]:
     target = run.config.target_accuracy
     return {
         "status": status,
-        "algorithm": run.config.algorithm.name,
+        "algorithm": run.experiment.method,
         "rounds": run.t,
         **results(records),
         "target_accuracy": target,
