@@ -115,7 +115,7 @@ def check_graph(oracle: StackedOracle, models: int) -> None:
 
 def kernel_times(call: Callable[[], object]) -> dict[str, float]:
     """Milliseconds in each kernel of one call."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA], acc_events=True) as profile:
         for _ in range(5):
             call()
         torch.cuda.synchronize()

@@ -21,7 +21,11 @@ from torch import Tensor
 BUSY = 132 * 32  # warps that keep a large GPU busy; only decides how finely sums over the batch are split
 
 
-@triton.jit
+# Not one compilation for each divisibility of the numbers of models and parameters.
+_kernel = triton.jit(do_not_specialize=["stacks", "stride", "split_stride"])
+
+
+@_kernel
 def _forward(
     inputs, parameters, out, code, stacks, stride,
     CIN: tl.constexpr, COUT: tl.constexpr, H: tl.constexpr, W: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr,
@@ -73,7 +77,7 @@ def _forward(
         tl.store(code + to, tl.where(dead, 4, which).to(tl.uint8), mask=inside)
 
 
-@triton.jit
+@_kernel
 def _input_gradient(
     parameters, upstream, code, out, stride,
     CIN: tl.constexpr, COUT: tl.constexpr, H: tl.constexpr, W: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr,
@@ -131,7 +135,7 @@ def _input_gradient(
             tl.store(out + to, sums[4 * c + q], mask=inside & (y < H) & (x < W))
 
 
-@triton.jit
+@_kernel
 def _weight_gradient(
     inputs, upstream, code, out, stacks, split_stride, stride,
     CIN: tl.constexpr, COUT: tl.constexpr, H: tl.constexpr, W: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr,

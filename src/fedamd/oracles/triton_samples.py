@@ -26,7 +26,7 @@ def _gather(rows, samples, out, batch, FEATURES: tl.constexpr, ROWS: tl.constexp
     tl.store(to, tl.trans(values), mask=tl.trans(inside))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["stacks", "batch"])
 def _cross_entropy(
     logits, targets, samples, weights, gradient, losses, stacks, batch,
     CLASSES: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr,
