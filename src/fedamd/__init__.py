@@ -1,4 +1,4 @@
-"""Federated learning with anchor sampling: FedAMD (Wu et al., ICML 2023), its rivals, its theory and its experiments."""
+"""Federated learning with anchor sampling: FedAMD (Wu et al., ICML 2023), its rivals, theory and experiments."""
 
 from fedamd.algorithms import FedAMD
 from fedamd.data import Dataset, Partition, load

@@ -1,4 +1,4 @@
-"""The one exception a user can cause: its message is a sentence that says what is wrong, where, and what would be right."""
+"""The one exception a user can cause: its message says what is wrong, where, and what would be right."""
 
 
 class FedamdError(ValueError):

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from fedamd.cli.show import Progress, closing_table
+from fedamd.engines.distributed import is_writer
 from fedamd.errors import FedamdError
 from fedamd.runs.api import Result, resume, run
 from fedamd.runs.config import load_config, parse_setting
@@ -42,8 +43,10 @@ def command(
     changes = dict(map(parse_setting, settings or [])) | {
         key: value for key, value in words.items() if value is not None
     }
-    with Progress(quiet=as_json) as progress:
+    with Progress(quiet=as_json or not is_writer()) as progress:
         result = _train(config, out, resumed, changes, progress)
+    if not is_writer():
+        return
     if as_json:
         typer.echo(json.dumps(result.summary | {"folder": str(result.folder)}))
     else:

@@ -19,6 +19,7 @@ log = logging.getLogger("fedamd")
 ENGINES = {
     "loop": "one client after the other: the plain reference",
     "vector": "all clients of a role, of all runs of a sweep, in one call: on a GPU, or over native code on a CPU",
+    "distributed": "clients spread over processes: torchrun --nproc-per-node N -m fedamd run …",
 }
 ORACLES = {
     "autograd": "automatic differentiation of any model",

@@ -8,7 +8,7 @@ ones a disk store has in memory; `flush` makes them durable under the round they
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -29,7 +29,20 @@ class Held(Protocol):
         ...
 
     def write(self, clients: Sequence[int], values: dict[str, Tensor]) -> None:
-        """Replace what these clients hold by the rows of each stack."""
+        """Replace these clients' vectors of these names by the rows of each stack."""
+        ...
+
+
+@runtime_checkable
+class InCheckpoint(Protocol):
+    """A store whose content is part of every checkpoint."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything, for a checkpoint."""
+        ...
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """Back to what `tensors` gave."""
         ...
 
 
@@ -44,8 +57,9 @@ class MemoryHeld:
         if name not in self._stacks:
             return like.new_zeros(len(clients), like.numel())
         stack = self._stacks[name]
-        known = [client in self._slots for client in clients]
-        rows = torch.tensor([self._slots.get(client, 0) for client in clients], device=stack.device)
+        slots = [self._slots.get(client, len(stack)) for client in clients]
+        known = [slot < len(stack) for slot in slots]  # a client may hold other vectors, but none of this name yet
+        rows = torch.tensor([slot if slot < len(stack) else 0 for slot in slots], device=stack.device)
         values = stack.index_select(0, rows)
         if not all(known):
             values = values * torch.tensor(known, device=stack.device).unsqueeze(-1)
@@ -108,7 +122,8 @@ class DiskHeld:
 
     def write(self, clients: Sequence[int], values: dict[str, Tensor]) -> None:
         for row, client in enumerate(clients):
-            self._unflushed[client] = {name: stack[row].cpu().clone() for name, stack in values.items()}
+            new = {name: stack[row].cpu().clone() for name, stack in values.items()}
+            self._unflushed[client] = self._one(client) | new
 
     def flush(self, t: int) -> None:
         """Make everything durable as the version of round t, and drop what no checkpoint can ask for any more."""

@@ -12,7 +12,10 @@ from torch import Tensor, nn
 
 from fedamd.algorithms.base import Algorithm
 from fedamd.data.base import Dataset
-from fedamd.engines import make_engine
+from fedamd.engines import Engine, make_engine
+from fedamd.engines.distributed import DistributedEngine, Ranks, ShardedHeld, agreed, is_writer, join
+from fedamd.engines.held import Held, MemoryHeld
+from fedamd.errors import FedamdError
 from fedamd.oracles.objective import load_parameters
 from fedamd.runs.config import Config, load_config
 from fedamd.runs.experiment import Experiment, build_experiment
@@ -52,14 +55,27 @@ def run(
     """
     settled = config if isinstance(config, Config) and not changes else load_config(_plain(config), changes)
     experiment = build_experiment(settled, dataset=dataset, model=model, algorithm=algorithm)
-    folder = Folder.create(Path(out), settled) if out is not None else None
+    given = _given(dataset, model, algorithm)
+    folder = Folder.create(Path(out), settled, is_writer(), given) if out is not None else None
     return train(experiment, folder, listen)
 
 
-def resume(folder: Path | str, *, listen: Listener | None = None, **changes: Any) -> Result:
-    """Go on with the run in `folder` from its last checkpoint, exactly as if it had never stopped."""
-    opened = Folder.open(Path(folder))
-    experiment = build_experiment(opened.config(changes))
+def resume(
+    folder: Path | str,
+    *,
+    dataset: Dataset | None = None,
+    model: nn.Module | None = None,
+    algorithm: Algorithm | None = None,
+    listen: Listener | None = None,
+    **changes: Any,
+) -> Result:
+    """Go on with the run in `folder` from its last checkpoint, exactly as if it had never stopped.
+
+    Objects that stood in for sections when the run began must be given again.
+    """
+    opened = Folder.open(Path(folder), writes=is_writer())
+    opened.check_given(_given(dataset, model, algorithm))
+    experiment = build_experiment(opened.config(changes), dataset=dataset, model=model, algorithm=algorithm)
     return train(experiment, opened, listen, restore=True)
 
 
@@ -68,8 +84,9 @@ def train(
 ) -> Result:
     """Drive one run to its end, recording in `folder`."""
     config = experiment.config
-    one = Run(experiment, folder.held() if folder and config.client_store == "disk" else None)
-    engine = make_engine(config.engine, config.oracle, experiment.model, experiment.dataset, config.micro_batch)
+    ranks = join(config.device)  # left when the process ends
+    one = Run(experiment, _held(config, folder, ranks))
+    engine = engine_for(experiment, ranks)
     if folder and restore:
         folder.restore(one)
 
@@ -79,14 +96,30 @@ def train(
         if listen:
             listen(which, record)
 
-    with deferred_interrupt() as interrupted:
-        drive([one], engine, heard, interrupted)
+    with deferred_interrupt() as pressed:
+        drive([one], engine, heard, pressed if ranks.world == 1 else lambda: agreed(pressed()))
     status = "interrupted" if one.live else one.status
     if folder and one.live:
         folder.save(one)
     summary = folder.finish(one, status) if folder else summarise(one, status)
     load_parameters(experiment.model, one.state.x)
     return Result(summary, one.records, one.state.x, experiment.model, folder.path if folder else None)
+
+
+def engine_for(experiment: Experiment, ranks: Ranks) -> Engine:
+    """The engine the config asks for, spread over the processes there are."""
+    config = experiment.config
+    inner = "auto" if config.engine == "distributed" else config.engine
+    engine = make_engine(inner, config.oracle, experiment.model, experiment.dataset, config.micro_batch)
+    return DistributedEngine(engine, ranks) if ranks.world > 1 else engine
+
+
+def _held(config: Config, folder: Folder | None, ranks: Ranks) -> Held:
+    if config.client_store == "memory":
+        return ShardedHeld(ranks) if ranks.world > 1 else MemoryHeld()
+    if folder is None or ranks.world > 1:
+        raise FedamdError('client_store = "disk" is for one process with a run folder; use client_store = "memory"')
+    return folder.held()
 
 
 @contextmanager
@@ -107,6 +140,16 @@ def deferred_interrupt() -> Iterator[Callable[[], bool]]:
         yield pressed.is_set
     finally:
         signal.signal(signal.SIGINT, previous)
+
+
+def _given(dataset: Dataset | None, model: nn.Module | None, algorithm: Algorithm | None) -> dict[str, str]:
+    """The objects that stand in for sections of the config, in words."""
+    words = {
+        "dataset": dataset.name if dataset else None,
+        "model": type(model).__name__ if model else None,
+        "algorithm": repr(algorithm) if algorithm else None,
+    }
+    return {name: word for name, word in words.items() if word is not None}
 
 
 def _plain(config: Config | Path | str | Mapping[str, Any] | None) -> Path | str | Mapping[str, Any] | None:

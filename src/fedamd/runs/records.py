@@ -31,15 +31,28 @@ CONFIG, ENVIRONMENT, METRICS = "config.toml", "environment.json", "metrics.jsonl
 CHECKPOINT, MODEL, SUMMARY, HELD = "checkpoint.safetensors", "model.safetensors", "summary.json", "held.sqlite"
 
 
+_CHANGEABLE = frozenset(
+    ("rounds", "target_accuracy", "evaluate_every", "checkpoint_every", "engine", "oracle", "device", "micro_batch")
+)
+
+
 class Folder:
     """Writes a run's records as they come."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, writes: bool = True) -> None:
         self.path = path
+        self._writes = writes  # of several processes in one run, only one does
 
     @classmethod
-    def create(cls, path: Path, config: Config, extra: Mapping[str, Any] | None = None) -> "Folder":
-        """A new folder for a new run; one that already holds something is left alone."""
+    def create(
+        cls, path: Path, config: Config, writes: bool = True, given: Mapping[str, str] | None = None
+    ) -> "Folder":
+        """A new folder for a new run; one that already holds something is left alone.
+
+        `given` are the objects that stand in for sections of the config, in words.
+        """
+        if not writes:
+            return cls(path, writes)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise FedamdError(
                 f"{path} is not empty: choose another --out, or continue the run in it with --resume {path}"
@@ -49,18 +62,35 @@ class Folder:
         except OSError as error:
             raise FedamdError(f"cannot create {path}: {error.strerror}") from None
         checkpoint.write_text(path / CONFIG, to_toml(config.plain()))
-        checkpoint.write_text(path / ENVIRONMENT, json.dumps(environment(config) | dict(extra or {}), indent=2) + "\n")
+        checkpoint.write_text(
+            path / ENVIRONMENT, json.dumps(environment(config) | {"given": dict(given or {})}, indent=2) + "\n"
+        )
         return cls(path)
 
     @classmethod
-    def open(cls, path: Path) -> "Folder":
+    def open(cls, path: Path, writes: bool = True) -> "Folder":
         """The folder of a run that was begun."""
         if not (path / CONFIG).is_file():
             raise FedamdError(f"{path} holds no run (no {CONFIG} in it): --resume takes the folder of a run")
-        return cls(path)
+        return cls(path, writes)
 
     def config(self, changes: Mapping[str, Any] | None = None) -> Config:
+        """The run's config; only what leaves its trajectory alone may be changed."""
+        for key in changes or {}:
+            if key not in _CHANGEABLE:
+                raise FedamdError(
+                    f"{key} cannot change in a run that has begun; what can is {', '.join(sorted(_CHANGEABLE))}"
+                )
         return load_config(self.path / CONFIG, changes)
+
+    def check_given(self, given: Mapping[str, str]) -> None:
+        """Refuse to go on without the objects the run began with, or with others."""
+        begun = _read_json(self.path / ENVIRONMENT).get("given", {})
+        for name in begun.keys() | given.keys():
+            if begun.get(name) != given.get(name):
+                raise FedamdError(
+                    f"{self.path} was begun with {name} = {begun.get(name, 'as in its config')}: resume it with that"
+                )
 
     def held(self) -> DiskHeld:
         return DiskHeld(self.path / HELD)
@@ -68,20 +98,28 @@ class Folder:
     def restore(self, run: Run) -> None:
         """Put the run back to its last checkpoint, and cut the metrics to the rounds done then."""
         if (self.path / CHECKPOINT).exists():
-            run.restore(*checkpoint.load(self.path / CHECKPOINT))
+            tensors, facts = checkpoint.load(self.path / CHECKPOINT)
+            x = tensors.get("state.x")
+            if "t" not in facts or x is None or x.shape != run.state.x.shape:
+                raise FedamdError(f"{self.path / CHECKPOINT} is not a checkpoint of the run in {self.path}")
+            if facts["t"] > run.config.rounds:
+                raise FedamdError(f"rounds is {run.config.rounds}, but {facts['t']} rounds are done in {self.path}")
+            run.restore(tensors, facts)
             run.status = "running" if run.status == "finished" and run.t < run.config.rounds else run.status
         elif isinstance(run.site.held, DiskHeld):
             run.site.held.rewind(-2)  # before the start-up
         done = [record for record in self.metrics() if record["round"] < run.t] if run.started else []
         run.records = done
-        checkpoint.write_text(self.path / METRICS, "".join(json.dumps(record) + "\n" for record in done))
+        if self._writes:
+            checkpoint.write_text(self.path / METRICS, "".join(json.dumps(record) + "\n" for record in done))
+            checkpoint.write_text(self.path / CONFIG, to_toml(run.config.plain()))
 
     def metrics(self) -> list[Record]:
         """The lines written so far; a last line that was cut short does not count."""
         path = self.path / METRICS
         if not path.exists():
             return []
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = path.read_bytes().decode("utf-8", errors="replace").split("\n")
         records = []
         for number, line in enumerate(lines[:-1], start=1):
             try:
@@ -92,8 +130,9 @@ class Folder:
 
     def add(self, run: Run, record: Record) -> None:
         """A line of metrics, and a checkpoint when one is due."""
-        with (self.path / METRICS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+        if self._writes:
+            with (self.path / METRICS).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
         if run.t % run.config.checkpoint_every == 0 or not run.live:
             self.save(run)
 
@@ -102,15 +141,18 @@ class Folder:
         held = run.site.held
         if isinstance(held, DiskHeld):
             held.flush(run.t)
-        checkpoint.save(self.path / CHECKPOINT, run.tensors(), run.facts())
+        tensors = run.tensors()  # on every process: what its clients hold is gathered from all
+        if self._writes:
+            checkpoint.save(self.path / CHECKPOINT, tensors, run.facts())
         if isinstance(held, DiskHeld):
             held.forget_before(run.t)
 
     def finish(self, run: Run, status: str) -> Record:
         """The summary and the final model."""
         summary = summarise(run, status)
-        checkpoint.save(self.path / MODEL, {"x": run.state.x}, {"parameters": parameter_shapes(run)})
-        checkpoint.write_text(self.path / SUMMARY, json.dumps(summary, indent=2) + "\n")
+        if self._writes:
+            checkpoint.save(self.path / MODEL, {"x": run.state.x}, {"parameters": parameter_shapes(run)})
+            checkpoint.write_text(self.path / SUMMARY, json.dumps(summary, indent=2) + "\n")
         return summary
 
 
@@ -141,6 +183,14 @@ def environment(config: Config, command: Sequence[str] | None = None) -> dict[st
         else platform.processor() or platform.machine(),
         "begun": datetime.now().astimezone().isoformat(timespec="seconds"),
     }
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise FedamdError(f"cannot read {path}: {error}") from None
+    return content
 
 
 def _version(package: str) -> str | None:

@@ -14,7 +14,7 @@ from fedamd import draw
 from fedamd.algorithms.base import Answers, Exchange, Order, State
 from fedamd.draw import Purpose
 from fedamd.engines.base import Site
-from fedamd.engines.held import DiskHeld, Held, MemoryHeld
+from fedamd.engines.held import DiskHeld, Held, InCheckpoint, MemoryHeld
 from fedamd.runs.experiment import Experiment
 from fedamd.runs.ledger import Ledger
 
@@ -96,7 +96,7 @@ class Run:
     def tensors(self) -> dict[str, Tensor]:
         """The state and what the clients hold, by name."""
         tensors = {f"state.{name}": value for name, value in self.state.items()}
-        if isinstance(self.site.held, MemoryHeld):
+        if isinstance(self.site.held, InCheckpoint):
             tensors |= {f"held.{name}": value for name, value in self.site.held.tensors().items()}
         return tensors
 
@@ -118,9 +118,9 @@ class Run:
         self.ledger, self.start_up = Ledger(**facts["ledger"]), Ledger(**facts["start_up"])
         if isinstance(self.site.held, DiskHeld):
             self.site.held.rewind(self.t)
-        elif isinstance(self.site.held, MemoryHeld):
+        elif isinstance(self.site.held, InCheckpoint):
             held = {name.removeprefix("held."): value for name, value in tensors.items() if name.startswith("held.")}
-            self.site.held.restore({name: v if name == "clients" else v.to(device) for name, v in held.items()})
+            self.site.held.restore({name: value.to(device) for name, value in held.items()})
 
 
 Listener = Callable[[Run, Record], None]
