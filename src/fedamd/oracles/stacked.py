@@ -7,7 +7,7 @@ graph can record a call.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import torch
@@ -71,14 +71,14 @@ class StackedOracle:
             gradient, loss = self.gradient(x.unsqueeze(0), _stack_of_one(batch))
             return gradient[0], loss[0]
         inputs = _gather(self._data.inputs, batch.samples)
-        parameters = x.split_with_sizes(self._sizes, 1)
+        parameters = self._split(x)
         saved: list[Saved] = []
         for layer, own in zip(self._layers, parameters, strict=True):
             inputs, kept = layer.forward(own, inputs)
             saved.append(kept)
         loss, upstream = _cross_entropy(inputs, self._data.targets, batch)
         gradient = torch.empty_like(x, memory_format=torch.contiguous_format)
-        parts = gradient.split_with_sizes(self._sizes, 1)
+        parts = self._split(gradient)
         first = next(number for number, size in enumerate(self._sizes) if size)
         for number in reversed(range(first, len(self._layers))):
             layer, own, kept = self._layers[number], parameters[number], saved.pop()
@@ -116,9 +116,13 @@ class StackedOracle:
 
     def _outputs(self, x: Tensor, inputs: Tensor) -> Tensor:
         """The logits (N, classes, B)."""
-        for layer, own in zip(self._layers, x.split_with_sizes(self._sizes, 1), strict=True):
+        for layer, own in zip(self._layers, self._split(x), strict=True):
             inputs, _ = layer.forward(own, inputs)
         return inputs
+
+    def _split(self, x: Tensor) -> Sequence[Tensor]:
+        """Each layer's columns of a stack; the kernels rely on a row's numbers lying side by side."""
+        return (x if x.stride(1) == 1 else x.contiguous()).split_with_sizes(self._sizes, 1)
 
     def _test_chunks(self, models: int, dtype: torch.dtype) -> Iterator[Batch]:
         """The test set, shared by all models, in as many pieces as memory asks for.

@@ -200,6 +200,7 @@ def forward(parameters: Tensor, inputs: Tensor, channels_out: int, kernel: tuple
 
     parameters: (N, weights and bias), rows any distance apart; inputs: (M, C, H, W, B), M a divisor of N.
     """
+    inputs = inputs.contiguous()
     stacks, channels_in, height, width, batch = inputs.shape
     models = parameters.shape[0]
     cells = (height - kernel[0] + 1) // 2, (width - kernel[1] + 1) // 2
@@ -219,6 +220,7 @@ def input_gradient(
     parameters: Tensor, upstream: Tensor, code: Tensor, shape: tuple[int, int, int], kernel: tuple[int, int]
 ) -> Tensor:
     """Gradient with respect to inputs of shape (C, H, W): (N, C, H, W, B), from that of the pooled outputs."""
+    upstream = upstream.contiguous()
     models, channels_out, *_, batch = upstream.shape
     channels_in, height, width = shape
     out = upstream.new_empty(models, *shape, batch)
@@ -235,7 +237,9 @@ def input_gradient(
 
 def weight_gradient(inputs: Tensor, upstream: Tensor, code: Tensor, kernel: tuple[int, int], out: Tensor) -> None:
     """Fill out (N, weights and bias), rows any distance apart, with the gradient summed over the batch."""
+    inputs = inputs.contiguous()
     stacks, channels_in, height, width, batch = inputs.shape
+    upstream = upstream.contiguous()
     models, channels_out = upstream.shape[:2]
     elements = upstream[0, 0].numel()
     warps = 1 if elements < 4096 else 4

@@ -63,7 +63,7 @@ def gather(rows: Tensor, samples: Tensor) -> Tensor:
     features = rows[0].numel()
     out = rows.new_empty(stacks, *rows.shape[1:], batch)
     grid = (stacks * triton.cdiv(batch, 32), triton.cdiv(features, 64))
-    _gather[grid](rows, samples.contiguous(), out, batch, FEATURES=features, ROWS=32, COLUMNS=64)
+    _gather[grid](rows.contiguous(), samples.contiguous(), out, batch, FEATURES=features, ROWS=32, COLUMNS=64)
     return out
 
 
