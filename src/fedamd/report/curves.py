@@ -1,0 +1,92 @@
+"""Curves: what was measured against what it cost, runs that differ only in their seed drawn as one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fedamd.report.stored import StoredRun
+from fedamd.runs.labels import labels
+from fedamd.runs.run import Record
+
+AXES = {  # what a curve is drawn against, in the paper's units
+    "rounds": "communication rounds",
+    "gradients": "gradient samples (×10⁵)",
+    "bits": "bits up and down (×32 Mbit)",
+}
+MEASURES = {"accuracy": "test accuracy", "test_loss": "test loss", "loss": "training loss"}
+GRADIENT_UNIT, BIT_UNIT = 1e5, 32e6
+
+
+@dataclass(frozen=True)
+class Point:
+    """A round: the mean over the seeds, and the smallest and the largest."""
+
+    x: dict[str, float]  # of every axis
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One method's runs, however many seeds there are."""
+
+    label: str
+    seeds: tuple[int, ...]
+    diverged: int  # how many of the runs did
+    points: dict[str, list[Point]]  # of every measure that was measured
+
+    @property
+    def title(self) -> str:
+        """The label, and what a reader must not overlook."""
+        if not self.diverged:
+            return self.label
+        return f"{self.label} (diverged)" if len(self.seeds) == 1 else f"{self.label} ({self.diverged} diverged)"
+
+
+def draw_curves(runs: Sequence[StoredRun]) -> list[Curve]:
+    """A curve for every group of runs, in the order in which the groups first appear."""
+    return [_curve(label, members) for label, members in groups(runs).items()]
+
+
+def groups(runs: Sequence[StoredRun]) -> dict[str, list[StoredRun]]:
+    """The runs by label: those that differ at most in their seed are together."""
+    together: dict[str, list[StoredRun]] = {}
+    for label, run in zip(labels([run.config for run in runs]), runs, strict=True):
+        together.setdefault(label, []).append(run)
+    return together
+
+
+def position(record: Record) -> dict[str, float]:
+    """Where a record stands on every axis. The start-up stands at 0: its costs are in no total."""
+    if record["round"] < 0:
+        return dict.fromkeys(AXES, 0.0)
+    bits = record["bits_up"] + record["bits_down"]
+    return {
+        "rounds": record["round"] + 1.0,
+        "gradients": record["gradient_samples"] / GRADIENT_UNIT,
+        "bits": bits / BIT_UNIT,
+    }
+
+
+def _curve(label: str, runs: Sequence[StoredRun]) -> Curve:
+    points = {measure: _points(runs, measure) for measure in MEASURES}
+    return Curve(
+        label,
+        tuple(run.config.seed for run in runs),
+        sum(run.status == "diverged" for run in runs),
+        {measure: line for measure, line in points.items() if line},
+    )
+
+
+def _points(runs: Sequence[StoredRun], measure: str) -> list[Point]:
+    """The rounds in which every one of the runs measured it: a mean over changing runs would jump."""
+    measured = [{record["round"]: record for record in run.records if record[measure] is not None} for run in runs]
+    shared = sorted(set.intersection(*(set(rounds) for rounds in measured)))
+    return [_point([rounds[t] for rounds in measured], measure) for t in shared]
+
+
+def _point(records: Sequence[Record], measure: str) -> Point:
+    values = [record[measure] for record in records]
+    places = [position(record) for record in records]
+    x = {axis: sum(place[axis] for place in places) / len(places) for axis in AXES}
+    return Point(x, sum(values) / len(values), min(values), max(values))

@@ -1,0 +1,68 @@
+"""Runs as their folders tell them."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedamd.errors import FedamdError
+from fedamd.runs.config import Config
+from fedamd.runs.records import CONFIG, ENVIRONMENT, SUMMARY, Folder
+from fedamd.runs.run import Record
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run that has ended or is still going on."""
+
+    path: Path
+    config: Config
+    records: list[Record]  # round −1 is the start-up
+    environment: dict[str, Any]
+    summary: Record | None  # None while the run goes on
+
+    @property
+    def status(self) -> str:
+        return str(self.summary["status"]) if self.summary else "running"
+
+    @property
+    def rounds(self) -> list[Record]:
+        """The records without the start-up."""
+        return [record for record in self.records if record["round"] >= 0]
+
+
+def read_runs(paths: Sequence[Path]) -> list[StoredRun]:
+    """The runs in these folders; a folder of run folders, such as a comparison, stands for all of them."""
+    return [read_run(folder) for path in paths for folder in _run_folders(path)]
+
+
+def read_run(path: Path) -> StoredRun:
+    """One run."""
+    folder = Folder(path)
+    records = folder.metrics()
+    summary = _read_json(path / SUMMARY) or None
+    if summary and records and summary["rounds"] < records[-1]["round"] + 1:
+        summary = None  # of an interruption: the run has been resumed since
+    return StoredRun(path, folder.config(), records, _read_json(path / ENVIRONMENT), summary)
+
+
+def _run_folders(path: Path) -> Iterator[Path]:
+    if (path / CONFIG).is_file():
+        yield path
+        return
+    inside = [folder.parent for folder in path.glob(f"*/{CONFIG}")]
+    if not inside:
+        raise FedamdError(f"{path} holds no run: give the folder of a run (it has a {CONFIG}), or a folder of such")
+    yield from sorted(inside, key=lambda folder: ((folder / CONFIG).stat().st_mtime_ns, folder.name))
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """The file's content; nothing where there is no file yet."""
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except json.JSONDecodeError:
+        raise FedamdError(f"{path} is not valid JSON") from None
+    return content

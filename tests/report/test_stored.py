@@ -1,0 +1,51 @@
+"""Reading run folders back."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fedamd.errors import FedamdError
+from fedamd.report.stored import read_run, read_runs
+from fedamd.runs.records import SUMMARY
+
+Train = Callable[..., Path]
+
+
+def test_what_a_folder_tells(trained: Train) -> None:
+    stored = read_run(trained("one", seed=3))
+    assert stored.status == "finished"
+    assert stored.config.seed == 3
+    assert [record["round"] for record in stored.records] == [-1, 0, 1, 2, 3]
+    assert [record["round"] for record in stored.rounds] == [0, 1, 2, 3]
+    assert "torch" in stored.environment["packages"]
+
+
+def test_a_run_without_a_summary_goes_on(trained: Train) -> None:
+    folder = trained("one")
+    (folder / SUMMARY).unlink()
+    assert read_run(folder).status == "running"
+
+
+def test_the_summary_of_an_interruption_is_old_news_once_the_run_went_on(trained: Train) -> None:
+    folder = trained("one")
+    (folder / SUMMARY).write_text(json.dumps({"status": "interrupted", "rounds": 2}))
+    assert read_run(folder).status == "running"
+
+
+def test_a_folder_of_runs_stands_for_them_in_the_order_they_began(trained: Train) -> None:
+    folders = [trained(f"all/{name}") for name in ("second", "first")]
+    assert [one.path for one in read_runs([folders[0].parent])] == folders
+
+
+def test_no_run(tmp_path: Path) -> None:
+    with pytest.raises(FedamdError, match="holds no run"):
+        read_runs([tmp_path])
+
+
+def test_a_broken_file_is_named(trained: Train) -> None:
+    folder = trained("one")
+    (folder / SUMMARY).write_text("{")
+    with pytest.raises(FedamdError, match=r"summary\.json is not valid JSON"):
+        read_run(folder)
