@@ -1,0 +1,11 @@
+"""FedAMD and every other method of the package over a real network, on Flower (https://flower.ai).
+
+Flower is one more engine: the server drives an algorithm's generator with the ordinary round loop, and `FlowerEngine`
+carries every exchange to the clients as messages. A client runs the same role functions on data that never leaves it.
+
+server   server.py (the ServerApp) · engine.py (exchanges over a Grid) · post.py (messages out, replies in) ·
+         roster.py (which node is which client) · rehearsal.py (what a valid reply looks like) · acknowledged.py
+client   client.py (the ClientApp) · memory.py (what a client holds, on its own disk)
+both     settings.py ([federation]) · task.py (what is trained) · wire.py (what a message contains)
+try it   inprocess.py (a Grid in one process) · loopback.py (SuperLink and SuperNodes on 127.0.0.1) · launch.py
+"""

@@ -1,0 +1,166 @@
+"""What travels: an instruction to a client and its reply, as Flower records.
+
+A vector travels as the raw little-endian bytes of its numbers. Reading one compares type, shape and length with what is
+expected before a byte is touched; nothing is ever unpickled.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
+from torch import Tensor
+
+from fedamd.algorithms.base import Batches
+
+_RAW = "fedamd.raw"  # how the bytes of an Array are to be read
+_TYPES = {"float32": "<f4", "float64": "<f8"}
+
+
+class BadMessage(Exception):
+    """A message that is not what was agreed."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """Everything in an instruction but its payload. `number` is unique in the run and grows with every instruction."""
+
+    run: str  # the run's name, for what clients hold
+    role: str
+    client: int
+    seed: int
+    t: int
+    stage: int
+    number: int
+    accepted: int  # the number of the last reply of this client that entered the server's state; 0: none
+    durable: int  # the number of the last one that is in a checkpoint; 0: none
+    deadline: float  # seconds
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One client's part of an order."""
+
+    header: Header
+    batches: tuple[Batches, ...]
+    payload: dict[str, Tensor | float]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A client's reply, or why there is none."""
+
+    number: int
+    values: dict[str, Tensor]
+    loss: float | None = None
+    refusal: str = ""
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a valid reply consists of: shape and type of every value, and whether a loss comes with them."""
+
+    values: Mapping[str, tuple[torch.Size, torch.dtype]]
+    has_loss: bool
+
+    @property
+    def most_bytes(self) -> int:
+        """More than any valid reply takes on the wire."""
+        vectors = sum(shape.numel() * dtype.itemsize for shape, dtype in self.values.values())
+        return vectors + vectors // 64 + (1 << 16)
+
+
+def write_payload(payload: Mapping[str, Tensor | float], batches: tuple[Batches, ...]) -> dict[str, Any]:
+    """The part of an instruction that is the same for all clients of an order."""
+    numbers = {name: float(value) for name, value in payload.items() if not isinstance(value, Tensor)}
+    return {
+        "vectors": _write({name: value for name, value in payload.items() if isinstance(value, Tensor)}),
+        "numbers": ConfigRecord(numbers),  # type: ignore[arg-type]
+        "batches": ConfigRecord(
+            {
+                "counts": [asked.count for asked in batches],
+                "sizes": [0 if asked.size == "full" else asked.size for asked in batches],
+            }
+        ),
+    }
+
+
+def write_instruction(header: Header, payload: Mapping[str, Any]) -> RecordDict:
+    """The whole of it, for one client."""
+    return RecordDict({**payload, "header": ConfigRecord(asdict(header))})
+
+
+def read_instruction(content: RecordDict, device: str) -> Instruction:
+    """What the client was sent; a client trusts its server to have written it with this file."""
+    counts, sizes = content["batches"]["counts"], content["batches"]["sizes"]
+    vectors = {name: _read(array).to(device) for name, array in content["vectors"].items()}
+    return Instruction(
+        Header(**content["header"]),
+        tuple(Batches(count, size or "full") for count, size in zip(counts, sizes, strict=True)),
+        vectors | dict(content["numbers"]),
+    )
+
+
+def write_answer(answer: Answer) -> RecordDict:
+    reply: dict[str, Any] = {"number": answer.number, "refusal": answer.refusal}
+    if answer.loss is not None:
+        reply["loss"] = answer.loss
+    return RecordDict({"values": _write(answer.values), "reply": ConfigRecord(reply)})
+
+
+def read_answer(content: RecordDict, number: int, form: Form) -> Answer:
+    """A reply to instruction `number`; anything else in it than the form says is a `BadMessage`."""
+    if size(content) > form.most_bytes:
+        raise BadMessage(f"{size(content)} bytes, where a reply takes at most {form.most_bytes}")
+    if set(content) != {"values", "reply"} or not isinstance(content["values"], ArrayRecord):
+        raise BadMessage("not a reply")
+    arrays, reply = content["values"], content["reply"]
+    if not isinstance(reply, ConfigRecord) or reply.get("number") != number:
+        raise BadMessage("it answers another instruction")
+    if refusal := reply.get("refusal"):
+        return Answer(number, {}, refusal=str(refusal)[:200])
+    if set(arrays) != set(form.values):
+        raise BadMessage(f"values named {', '.join(arrays) or 'nothing'} instead of {', '.join(form.values)}")
+    values = {name: _checked(arrays[name], *expected) for name, expected in form.values.items()}
+    loss = reply.get("loss")
+    if form.has_loss and not (isinstance(loss, float) and math.isfinite(loss)):
+        raise BadMessage("its loss is not a finite number")
+    return Answer(number, values, loss if form.has_loss else None)
+
+
+def size(content: RecordDict) -> int:
+    """Bytes of a message's content on the wire."""
+    return sum(len(part.deflate()) for part in get_all_nested_objects(content).values())
+
+
+def _write(vectors: Mapping[str, Tensor]) -> ArrayRecord:
+    return ArrayRecord({name: _array(vector.detach().cpu().numpy()) for name, vector in vectors.items()})
+
+
+def _array(values: np.ndarray[Any, Any]) -> Array:
+    kind = values.dtype.name
+    return Array(kind, tuple(values.shape), _RAW, values.astype(_TYPES[kind], copy=False).tobytes())
+
+
+def _read(array: Array) -> Tensor:
+    """The tensor of an array that has the length its type and shape ask for."""
+    if array.stype != _RAW or array.dtype not in _TYPES:
+        raise BadMessage(f"an array of type {array.dtype} written as {array.stype}")
+    kind = np.dtype(_TYPES[array.dtype])
+    if min(array.shape, default=0) < 0 or len(array.data) != math.prod(array.shape) * kind.itemsize:
+        raise BadMessage(f"{len(array.data)} bytes for an array of shape {array.shape}")
+    values = np.frombuffer(array.data, kind).astype(array.dtype)  # a copy, and in the machine's own byte order
+    return torch.from_numpy(values.reshape(array.shape))
+
+
+def _checked(array: Array, shape: torch.Size, dtype: torch.dtype) -> Tensor:
+    if tuple(array.shape) != tuple(shape) or array.dtype != str(dtype).removeprefix("torch."):
+        raise BadMessage(f"an array of shape {tuple(array.shape)} and type {array.dtype}, expected {tuple(shape)}")
+    values = _read(array)
+    if not values.isfinite().all():
+        raise BadMessage("numbers that are not finite")
+    return values
