@@ -134,7 +134,7 @@ class FedAMD(ServerStep):
         if self.start_up == "full":
             anchors = federation.everyone
             replies = yield Exchange(self._aim(anchors, x))
-            cache = self._refreshed(cache, replies["anchor"], federation)
+            cache |= self._refreshed(cache, replies["anchor"], federation)
         return State(x=x, **cache)
 
     def round(self, state: State, turn: Turn) -> Dialogue:
