@@ -55,9 +55,10 @@ def run(
     """
     settled = config if isinstance(config, Config) and not changes else load_config(_plain(config), changes)
     experiment = build_experiment(settled, dataset=dataset, model=model, algorithm=algorithm)
+    engine = engine_for(experiment, join(settled.device))  # before the folder: what cannot run leaves nothing behind
     given = _given(dataset, model, algorithm)
     folder = Folder.create(Path(out), settled, is_writer(), given) if out is not None else None
-    return train(experiment, folder, listen)
+    return train(experiment, engine, folder, listen)
 
 
 def resume(
@@ -76,17 +77,21 @@ def resume(
     opened = Folder.open(Path(folder), writes=is_writer())
     opened.check_given(_given(dataset, model, algorithm))
     experiment = build_experiment(opened.config(changes), dataset=dataset, model=model, algorithm=algorithm)
-    return train(experiment, opened, listen, restore=True)
+    engine = engine_for(experiment, join(experiment.config.device))
+    return train(experiment, engine, opened, listen, restore=True)
 
 
 def train(
-    experiment: Experiment, folder: Folder | None, listen: Listener | None = None, restore: bool = False
+    experiment: Experiment,
+    engine: Engine,
+    folder: Folder | None,
+    listen: Listener | None = None,
+    restore: bool = False,
 ) -> Result:
     """Drive one run to its end, recording in `folder`."""
     config = experiment.config
     ranks = join(config.device)  # left when the process ends
     one = Run(experiment, _held(config, folder, ranks))
-    engine = engine_for(experiment, ranks)
     if folder and restore:
         folder.restore(one)
 
