@@ -1,0 +1,37 @@
+"""`fedamd compare` from the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fedamd.cli.main import app
+
+FLAGS = "compare --rounds 3 --set clients=6 --set cohort=3 --set algorithm.steps=2 --set algorithm.small_batch=4"
+
+
+def test_table_figure_and_folders(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    flags = [*FLAGS.split(), "--set", "algorithm.p=0.5", "--out", str(out), "--target", "0.99"]
+    told = CliRunner().invoke(app, flags, catch_exceptions=False)
+    assert told.exit_code == 0
+    assert "fedavg, scaffold: no option p, left as it is" in told.output
+    assert "to 99%" in told.stdout
+    assert (out / "comparison.png").stat().st_size > 10_000
+    assert {path.name for path in out.iterdir() if path.is_dir()} == {"fedamd", "fedavg", "scaffold"}
+
+
+def test_json(tmp_path: Path) -> None:
+    flags = [*FLAGS.split(), "--algorithms", "fedamd, fedavg", "--out", str(tmp_path / "out"), "--json", "--seed", "7"]
+    told = json.loads(CliRunner().invoke(app, flags, catch_exceptions=False).stdout)
+    assert [row["method"] for row in told["methods"]] == ["fedamd", "fedavg"]
+    assert told["target_accuracy"] == 0.75
+
+
+def test_the_default_folder_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        flags = [*FLAGS.split(), "--algorithms", "fedamd,fedavg", "--rounds", "1"]
+        assert CliRunner().invoke(app, flags, catch_exceptions=False).exit_code == 0
+    assert len(list((tmp_path / "compare").iterdir())) == 2
