@@ -4,20 +4,22 @@ Client i's samples are pairs (centre z, curvature h) of numbers or of vectors; �
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from fedamd.algorithms.base import Algorithm
+from fedamd.algorithms.base import Algorithm, Answers, Replies, State
 from fedamd.data.base import Dataset, Partition
-from fedamd.engines.base import Engine
+from fedamd.engines.base import Engine, Request
 from fedamd.engines.loop import LoopEngine
 from fedamd.models import Quadratic
 from fedamd.oracles.autograd import AutogradOracle
 from fedamd.runs.config import load_config
 from fedamd.runs.experiment import Experiment, build_experiment
 from fedamd.runs.rounds import drive
-from fedamd.runs.run import Listener, Run
+from fedamd.runs.run import Listener, Record, Run
 
 Point = float | Sequence[float]
 
@@ -32,6 +34,10 @@ def quadratic_problem(*clients: Sequence[tuple[Point, Point]]) -> Dataset:
     owned = iter(range(len(inputs)))
     partition = Partition.of([[next(owned) for _ in client] for client in clients])
     return Dataset("quadratic", inputs, targets, inputs, targets, classes=0, clients=partition)
+
+
+PAIR = quadratic_problem([(1.0, 1.0)], [(-1.0, 3.0)])
+"""Two clients worked by hand in many tests: ∇F_0 = x − 1 and ∇F_1 = 3x + 3, so ∇F = 2x + 1 and x* = −1/2."""
 
 
 def client_gradient(dataset: Dataset, client: int, x: Tensor | float) -> Tensor:
@@ -78,6 +84,22 @@ def experiment(
     return build_experiment(config, dataset=dataset, model=model, algorithm=algorithm)
 
 
+class Witness:
+    """An engine that remembers what it was asked and what came back."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.heard: list[tuple[int, Answers]] = []  # (round, replies by role), exchange after exchange
+
+    def execute(self, requests: Sequence[Request]) -> list[Answers]:
+        answers = self._engine.execute(requests)
+        self.heard += [(request.t, answer) for request, answer in zip(requests, answers, strict=True)]
+        return answers
+
+    def evaluate(self, xs: Sequence[Tensor]) -> list[tuple[float, float]]:
+        return self._engine.evaluate(xs)
+
+
 def simulate(
     algorithm: Algorithm,
     dataset: Dataset,
@@ -91,17 +113,59 @@ def simulate(
 ) -> Run:
     """The run after its last round: `.state`, `.records`, `.ledger`, `.start_up`, `.site.held`."""
     one = Run(experiment(algorithm, dataset, rounds, cohort, seed, failure_rate, x0))
-    drive([one], engine or LoopEngine(AutogradOracle(one.experiment.model, one.experiment.dataset)), listen)
+    drive([one], engine or reference_engine(one.experiment), listen)
     return one
 
 
-def trajectory(algorithm: Algorithm, dataset: Dataset, rounds: int, **how: object) -> Tensor:
+def reference_engine(made: Experiment) -> LoopEngine:
+    """The loop over automatic differentiation."""
+    return LoopEngine(AutogradOracle(made.model, made.dataset))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One round as a witness saw it: the state before and after it, and the replies of its exchanges by role name."""
+
+    t: int
+    before: State
+    after: State
+    replies: dict[str, Replies]
+
+
+def witness(algorithm: Algorithm, dataset: Dataset, rounds: int, **how: Any) -> tuple[Run, list[Seen]]:
+    """Simulate, and say for every round what came back and what became of it."""
+    one = Run(experiment(algorithm, dataset, rounds, **how))
+    engine = Witness(reference_engine(one.experiment))
+    seen: list[Seen] = []
+    before = one.state
+
+    def note(run: Run, record: Record) -> None:
+        nonlocal before
+        after = State(**{name: value.clone() for name, value in run.state.items()})  # a cache changes in place
+        if record["round"] >= 0:
+            replies = {
+                name: each for t, answer in engine.heard if t == record["round"] for name, each in answer.items()
+            }
+            seen.append(Seen(record["round"], before, after, replies))
+        before = after
+
+    drive([one], engine, note)
+    return one, seen
+
+
+def held(run: Run, name: str) -> Tensor:
+    """What every client holds under this name, (M, d)."""
+    return run.site.held.read(name, range(run.config.clients), run.state.x)
+
+
+def trajectory(algorithm: Algorithm, dataset: Dataset, rounds: int, **how: Any) -> Tensor:
     """x_1 … x_T as rows."""
     points: list[Tensor] = []
+    simulate(algorithm, dataset, rounds, listen=lambda run, _: points.append(run.state.x.clone()), **how)
+    return torch.stack(points[1:])  # without x_0, which the start-up pass reports
 
-    def note(run: Run, record: dict[str, object]) -> None:
-        if record["round"] != -1:
-            points.append(run.state.x.clone())
 
-    simulate(algorithm, dataset, rounds, listen=note, **how)  # type: ignore[arg-type]
-    return torch.stack(points)
+def close(actual: Tensor, expected: Any, tolerance: float = 1e-12) -> bool:
+    """Whether all numbers agree to the tolerance."""
+    wanted = torch.as_tensor(expected, dtype=actual.dtype).reshape(actual.shape)
+    return bool(((actual - wanted).abs() <= tolerance).all())
