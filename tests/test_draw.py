@@ -73,7 +73,7 @@ def test_uniforms_are_multiples_of_two_to_minus_24_and_uniform():
     assert single.shape == (100, 200)
     assert torch.equal(single.double(), double)  # float32 holds every one of them exactly
     assert torch.equal(double * 2**24, (double * 2**24).round())
-    assert 0 <= double.min()
+    assert double.min() >= 0
     assert double.max() <= 1 - 2**-24
     counts = torch.histc(double, 20, 0, 1).tolist()
     assert chi_square(counts, 1000) < 43.8

@@ -1,11 +1,12 @@
-"""FedAMD against numbers worked out by hand, the identities of the paper, and its linear rate under the PL condition."""
+"""FedAMD against numbers worked out by hand, the paper's identities, and its linear rate under the PL condition."""
+
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import client_gradient, quadratic_problem, simulate, trajectory
 
 import fedamd
 from fedamd import FedAMD, draw
@@ -15,6 +16,7 @@ from fedamd.draw import Purpose
 from fedamd.engines.loop import LoopEngine
 from fedamd.models import Quadratic
 from fedamd.oracles.autograd import AutogradOracle
+from support import client_gradient, quadratic_problem, simulate, trajectory
 
 # ∇F_0 = 2(x − 1), ∇F_1 = x + 1
 PAIR = quadratic_problem([(1.0, 2.0)], [(-1.0, 1.0)])
@@ -129,7 +131,7 @@ def test_who_keeps_the_cache_does_not_matter(start_up, weights, failure_rate):
 
 
 def test_samples_weigh_by_client_size():
-    """With full batches, A = M and weights by samples, one anchor round then K = 1 is a gradient step on all samples."""
+    """Full batches, A = M, weights by samples: a round of anchors, then K = 1, is a gradient step on all samples."""
     got = trajectory(
         FedAMD(eta_l=0.1, steps=1, pattern="1,0", weights="samples"), UNEQUAL, rounds=2, x0=[1.0, 2.0, 3.0]
     )
@@ -148,7 +150,7 @@ def test_micro_batches_change_nothing(micro_batch):
 
 def test_without_a_miner_the_model_stays_to_the_last_bit():
     points = trajectory(FedAMD(eta_l=0.1, steps=2, tau=3), UNEQUAL, rounds=7, x0=1.0)
-    unmoved = [torch.equal(after, before) for before, after in zip(points[:-1], points[1:], strict=True)]
+    unmoved = [torch.equal(after, before) for before, after in pairwise(points)]
     assert unmoved == [False, False, True, False, False, True]  # into rounds 1 … 6; anchors in 3 and 6
     assert torch.equal(points[0], torch.ones(3, dtype=torch.float64))  # round 0 is one of anchors too
 
@@ -166,7 +168,7 @@ def test_anchors_entries_are_replaced_and_nobody_elses():
     )
     federation = Federation(5, 3, UNEQUAL.clients.sizes)
     anchors_seen = 0
-    for t, ((x, before), (_, after)) in enumerate(zip(states[:-1], states[1:], strict=True)):
+    for t, ((x, before), (_, after)) in enumerate(pairwise(states)):
         turn = Turn(t, 2, federation)
         for client in range(5):
             if client in turn.cohort and turn.coin(0.5, client):

@@ -126,7 +126,7 @@ class DiskHeld:
             self._unflushed[client] = self._one(client) | new
 
     def flush(self, t: int) -> None:
-        """Make everything durable as the version of round t, and drop what no checkpoint can ask for any more."""
+        """Make everything written since the last flush durable, as the version of round t."""
         rows = [
             (client, t, name, str(vector.dtype).removeprefix("torch."), vector.numpy().tobytes())
             for client, values in self._unflushed.items()

@@ -1,0 +1,198 @@
+"""The stacked engine gives what the reference loop gives: every method, unequal clients, failures, runs in lockstep."""
+
+import dataclasses
+import logging
+
+import pytest
+import torch
+from torch import nn
+
+import fedamd
+from fedamd.algorithms import ALGORITHMS, FedAMD
+from fedamd.engines.choice import make_engine
+from fedamd.engines.loop import LoopEngine
+from fedamd.engines.vector import VectorEngine, _rounded_up
+from fedamd.models import Logistic
+from fedamd.oracles import native
+from fedamd.oracles.autograd import AutogradOracle
+from fedamd.runs.config import load_config
+from fedamd.runs.experiment import build_experiment
+from fedamd.runs.rounds import drive
+from fedamd.runs.run import Run
+
+SMALL = {"eta_l": 0.05, "steps": 3, "small_batch": 3}
+ROUNDS = 8
+
+
+def small(name: str):
+    """The method of this name with its defaults, but for small steps and batches."""
+    method = ALGORITHMS[name]
+    fields = {field.name for field in dataclasses.fields(method.make)}
+    return method.make(**dict(method.presets) | {key: value for key, value in SMALL.items() if key in fields})
+
+
+def begin(dataset, algorithm, seed=0, failure_rate=0.0) -> Run:
+    config = load_config(
+        {
+            "clients": 5,
+            "cohort": 4,
+            "rounds": ROUNDS,
+            "seed": seed,
+            "failure_rate": failure_rate,
+            "dtype": "float64",
+        }
+    )
+    return Run(build_experiment(config, dataset=dataset, model=Logistic(3, 0.1).double(), algorithm=algorithm))
+
+
+def finished(engine, *runs: Run) -> list[torch.Tensor]:
+    """Every run's x_1 … x_T as rows."""
+    points = {id(run): [] for run in runs}
+    drive(runs, engine, lambda run, _: points[id(run)].append(run.state.x.clone()))
+    return [torch.stack(points[id(run)]) for run in runs]
+
+
+def oracle(run: Run) -> AutogradOracle:
+    return AutogradOracle(run.experiment.model, run.experiment.dataset)
+
+
+def assert_same(one: Run, other: Run, tolerance: float = 1e-10) -> None:
+    """State, records but for the time, and what the clients hold."""
+    assert one.status == other.status
+    assert one.ledger == other.ledger
+    assert one.start_up == other.start_up
+    assert dict(one.state.items()).keys() == dict(other.state.items()).keys()
+    for name, value in one.state.items():
+        torch.testing.assert_close(value, getattr(other.state, name), rtol=0, atol=tolerance)
+    for record, twin in zip(one.records, other.records, strict=True):
+        assert record.keys() == twin.keys()
+        for key in record.keys() - {"seconds"}:
+            assert record[key] == pytest.approx(twin[key], abs=tolerance), key
+    held, twin_held = one.site.held.tensors(), other.site.held.tensors()
+    order, twin_order = held.pop("clients").argsort(), twin_held.pop("clients").argsort()
+    assert held.keys() == twin_held.keys()
+    for name in held:
+        torch.testing.assert_close(held[name][order], twin_held[name][twin_order], rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("failure_rate", [0.0, 0.3])
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_method_runs_as_in_the_loop(name, failure_rate, labelled):
+    """`samples_at_once` = 6 is two clients of three samples a chunk, and one of seven by itself."""
+    looped = begin(labelled, small(name), seed=2, failure_rate=failure_rate)
+    stacked = begin(labelled, small(name), seed=2, failure_rate=failure_rate)
+    (expected,) = finished(LoopEngine(oracle(looped)), looped)
+    (got,) = finished(VectorEngine(oracle(stacked), samples_at_once=6), stacked)
+    assert not torch.equal(expected[0], expected[-1])  # it moved
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
+    assert_same(stacked, looped)
+
+
+@pytest.mark.parametrize("cache", ["server", "client"])
+@pytest.mark.parametrize("engine", [LoopEngine, lambda oracle: VectorEngine(oracle, samples_at_once=20)])
+def test_runs_in_lockstep_are_the_runs_alone(engine, cache, labelled):
+    """Three runs with seeds and learning rates of their own, one of them with failures."""
+
+    def runs() -> list[Run]:
+        return [
+            begin(
+                labelled,
+                FedAMD(eta_l=eta_l, steps=3, small_batch=2, p=0.5, cache=cache),
+                seed=seed,
+                failure_rate=failure_rate,
+            )
+            for seed, eta_l, failure_rate in ((1, 0.05, 0.0), (2, 0.1, 0.4), (3, 0.2, 0.0))
+        ]
+
+    together, alone = runs(), runs()
+    points = finished(engine(oracle(together[0])), *together)
+    for run, twin, path in zip(together, alone, points, strict=True):
+        (own,) = finished(engine(oracle(twin)), twin)
+        torch.testing.assert_close(path, own, rtol=0, atol=1e-12)
+        assert_same(run, twin, 1e-12)
+    assert not torch.equal(points[0], points[1])
+
+
+def test_micro_batches_bound_what_one_call_sees(labelled):
+    """No gradient call of a stack works on more samples than allowed, and the result is that of whole batches."""
+    widest = []
+
+    class Measured(AutogradOracle):
+        def gradient(self, x, batch):
+            widest.append(batch.samples.shape)
+            return super().gradient(x, batch)
+
+    method = FedAMD(eta_l=0.1, steps=2, small_batch=4, p=0.5)
+    parts, whole = begin(labelled, method), begin(labelled, method)
+    measured = Measured(parts.experiment.model, labelled)
+    (got,) = finished(VectorEngine(measured, samples_at_once=4, micro_batch=2), parts)
+    (expected,) = finished(LoopEngine(oracle(whole)), whole)
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
+    assert max(shape[-1] for shape in widest) == 2
+    assert max(shape.numel() for shape in widest) == 4
+
+
+def test_a_bad_row_is_dropped_without_its_neighbours(labelled):
+    """A NaN among the samples of client 2: its row alone is rejected, as in the loop."""
+    inputs = labelled.inputs.clone()
+    inputs[labelled.clients.samples(2)[0]] = float("nan")
+    spoilt = dataclasses.replace(labelled, inputs=inputs)
+    method = FedAMD(eta_l=0.1, steps=2, small_batch="full", tau=2, cache="client")
+    looped, stacked = begin(spoilt, method), begin(spoilt, method)
+    finished(LoopEngine(oracle(looped)), looped)
+    finished(VectorEngine(oracle(stacked), samples_at_once=100), stacked)
+    assert stacked.records[0]["rejected"] == 1
+    assert stacked.site.held.fresh(range(5)) == [False, False, True, False, False]
+    assert_same(stacked, looped)
+
+
+ORACLES = ["stacked"] if native.available() else ["native", "stacked"]
+
+
+@pytest.mark.parametrize("fast", ORACLES)
+def test_a_float32_round_of_a_network(fast):
+    """Three local steps of an MLP on the digits: sums in another order, so equal to 1e-5 and not to the bit."""
+    config = {
+        "clients": 12,
+        "cohort": 6,
+        "rounds": 2,
+        "model": {"name": "mlp", "hidden": 16},
+        "algorithm": {"pattern": "0.5", "steps": 3, "small_batch": 8},
+    }
+    reference = fedamd.run(config, engine="loop", oracle="autograd")
+    result = fedamd.run(config, engine="vector", oracle=fast)
+    assert {"anchors", "miners"} <= {key for key, value in result.metrics[-1].items() if value}
+    assert (result.x - reference.x).abs().max() < 1e-5
+    assert result.metrics[-1]["loss"] == pytest.approx(reference.metrics[-1]["loss"], abs=1e-5)
+    assert result.summary["gradient_samples"] == reference.summary["gradient_samples"]
+
+
+class Peeking(nn.Module):
+    """Looks at the values of its own outputs, which no vectorised call can do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+
+    def forward(self, inputs):
+        outputs = self.linear(inputs)
+        return outputs if outputs.sum().item() < 1e9 else -outputs
+
+
+def test_a_model_that_cannot_be_vectorised_falls_back_to_the_loop(labelled, caplog):
+    with caplog.at_level(logging.WARNING, logger="fedamd"):
+        engine = make_engine("vector", "autograd", Peeking().double(), labelled)
+    assert isinstance(engine, LoopEngine)
+    assert "cannot be vectorised" in caplog.text
+    assert "loop engine" in caplog.text
+    result = fedamd.run(
+        clients=5, cohort=3, rounds=2, engine="vector", dtype="float64", dataset=labelled, model=Peeking()
+    )
+    assert result.summary["status"] == "finished"
+
+
+def test_rows_are_rounded_up_by_a_quarter_at_most():
+    rounded = [_rounded_up(rows) for rows in range(1, 300)]
+    assert rounded[:16] == [1, 2, 3, 4, 5, 6, 7, 8, 10, 10, 12, 12, 14, 14, 16, 16]
+    assert all(rows <= up <= 1.25 * rows for rows, up in enumerate(rounded, start=1))
+    assert rounded == sorted(rounded)
