@@ -34,7 +34,7 @@ from fedamd.flower.wire import Answer, Instruction, read_instruction, write_answ
 app = ClientApp()
 
 
-@app.query()  # type: ignore[untyped-decorator]
+@app.query()
 def hello(message: Message, context: Context) -> Message:
     """Which client this node is, and how many samples it has."""
     participant = _participant(context)
@@ -42,7 +42,7 @@ def hello(message: Message, context: Context) -> Message:
     return Message(RecordDict({"hello": facts}), reply_to=message)
 
 
-@app.train()  # type: ignore[untyped-decorator]
+@app.train()
 def work(message: Message, context: Context) -> Message:
     """Play the role the instruction names."""
     participant = _participant(context)

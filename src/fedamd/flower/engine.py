@@ -1,8 +1,9 @@
 """Exchanges over a Flower Grid: every order becomes a message to each of its clients, every reply a row of the answer.
 
 An exchange closes when all have replied, or at the deadline with what has come. Below the quorum (`min_replies`) those
-that are missing are asked again, up to `attempts` times in all; then the run stops, and goes on from its last checkpoint
-when it is started again. Replies are checked against a rehearsal of their role; whatever is not exactly that is dropped.
+that are missing are asked again, up to `attempts` times in all; then the run stops, and goes on from its last
+checkpoint when it is started again. Replies are checked against a rehearsal of their role; whatever is not exactly that
+is dropped.
 
 What is counted, round by round:
 absent     asked, but not connected                     failed    the client raised an error, or its process died
@@ -102,9 +103,9 @@ class FlowerEngine:
             if len(accepted) >= quorum:
                 return {order.role.name: _stacked(order, accepted, rehearsals) for order in orders}
         raise FedamdError(
-            f"round {request.t}: {len(accepted)} of {len(asked)} clients replied in {self._settings.attempts} attempts, "
-            f"fewer than min_replies = {self._settings.min_replies}; the run stops here and goes on from its last "
-            "checkpoint when it is started again"
+            f"round {request.t}: {len(accepted)} of {len(asked)} clients replied in {self._settings.attempts} "
+            f"attempts, fewer than min_replies = {self._settings.min_replies}; the run stops here and goes on from its "
+            "last checkpoint when it is started again"
         )
 
     def _attempt(
@@ -161,7 +162,7 @@ class FlowerEngine:
     def _receive(self, parcel: Parcel, reply: Message | None, accepted: Accepted) -> None:
         """Take a good reply in; count any other."""
         if reply is not None and reply.has_error():
-            self._note("failed", parcel, reply.error.reason)
+            self._note("failed", parcel, str(reply.error.reason))
             return
         try:
             answer = self._opened(parcel, reply)

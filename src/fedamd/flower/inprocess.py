@@ -1,27 +1,32 @@
 """A Grid in one process: every node is a call of the client app. For trying a task out, and for tests."""
 
 import itertools
+import sys
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from flwr.app import Context, Error, Message, RecordDict
-from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
+
+from fedamd.flower.client import app
+from fedamd.flower.post import Post
+from fedamd.flower.server import lead, show_log
+from fedamd.flower.settings import read_settings
 
 _SERVER_NODE = 1
 _RAISED = 2  # Flower's code for a client app that raised
 
 
-class InProcessGrid(Grid):  # type: ignore[misc]
+class InProcessGrid(Grid):
     """Nodes by id, each with its own configuration; a message is answered while it is being sent."""
 
-    def __init__(self, nodes: Mapping[int, Mapping[str, Any]], run_config: Mapping[str, Any], app: ClientApp) -> None:
+    def __init__(self, nodes: Mapping[int, Mapping[str, Any]], run_config: Mapping[str, Any]) -> None:
         TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = _SERVER_NODE  # a Message needs to know
         self.nodes = dict(nodes)
         self.run_config = dict(run_config)
-        self._app = app
         self._replies: dict[str, Message] = {}
         self._ids = map(str, itertools.count(1))
 
@@ -30,7 +35,7 @@ class InProcessGrid(Grid):  # type: ignore[misc]
         node = message.metadata.dst_node_id
         context = Context(_SERVER_NODE, node, dict(self.nodes[node]), RecordDict(), self.run_config)
         try:
-            return self._app(message, context)  # type: ignore[no-any-return]
+            return app(message, context)
         except Exception as error:  # as a SuperNode does
             return Message(Error(_RAISED, f"{type(error).__name__}: {error}"), reply_to=message)
 
@@ -69,3 +74,13 @@ class InProcessGrid(Grid):  # type: ignore[misc]
 def participants(clients: Iterable[int], state: Callable[[int], str]) -> dict[int, dict[str, Any]]:
     """Nodes for these clients; `state` gives each its folder. Node ids say nothing about clients, as in real life."""
     return {7000 + 13 * client: {"partition-id": client, "state-dir": state(client)} for client in clients}
+
+
+def run_in_process(source: Path, settings: Mapping[str, Any]) -> None:
+    """A whole run without a network; the clients' folders are beside the run's."""
+    show_log()
+    config, federation = read_settings(settings)
+    if source.is_dir():
+        sys.path.insert(0, str(source.absolute()))  # where Flower, too, looks for the app's modules
+    nodes = participants(range(config.clients), lambda _: f"{federation.folder}-clients")
+    lead(Post(InProcessGrid(nodes, settings)), settings)

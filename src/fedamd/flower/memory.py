@@ -1,16 +1,16 @@
 """What a client holds between rounds, on the client's own disk, in versions.
 
-Every instruction has a number that grows over the whole life of a run. What a client holds after instruction n is version
-n. With each instruction the server says which version it `accepted` last and which is in its last checkpoint (`durable`).
-The client works from the accepted version, and keeps that one, the durable one and the new one.
+Every instruction has a number that grows over the whole life of a run. What a client holds after instruction n is
+version n. With each instruction the server says which version it `accepted` last and which is in its last checkpoint
+(`durable`). The client works from the accepted version, and keeps that one, the durable one and the new one.
 
-Invariant: at every moment the server's state contains exactly the contributions of the versions it has accepted, and the
-client can produce the accepted version, and the one the server would go back to if it were restarted now.
+Invariant: at every moment the server's state contains exactly the contributions of the versions it has accepted, and
+the client can produce the accepted version, and the one the server would go back to if it were restarted now.
 - A reply is lost: the server accepts nothing, so the next instruction starts from the same version again.
 - The client restarts: versions are written in one transaction before the reply is sent.
-- The server restarts: it names the version of its checkpoint, which was durable, accepted or newest, and so still exists.
-- An instruction arrives out of order, or was issued before the server restarted: its number is not the newest, and it is
-  refused without a change.
+- The server restarts: it names the version of its checkpoint, which was durable, accepted or newest: it still exists.
+- An instruction arrives out of order, or was issued before the server restarted: its number is not the newest, and it
+  is refused without a change.
 """
 
 import contextlib

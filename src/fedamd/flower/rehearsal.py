@@ -1,7 +1,7 @@
 """What a valid reply of a role looks like, found by playing the role once with zeros.
 
-A role is a pure function, so the server can play it without data: names, shapes and types of what comes out are those of
-every client's reply. So a reply is checked against the role itself, and no algorithm has to declare it twice.
+A role is a pure function, so the server can play it without data: names, shapes and types of what comes out are those
+of every client's reply. So a reply is checked against the role itself, and no algorithm has to declare it twice.
 """
 
 from collections.abc import Callable

@@ -10,7 +10,7 @@ _OURS = "fedamd.algorithms."
 
 def role_name(role: Role) -> str:
     """The name under which `find_role` finds this role: where it is defined, and as what."""
-    return f"{role.run.__module__}:{role.run.__qualname__}"  # type: ignore[attr-defined]
+    return f"{role.run.__module__}:{role.run.__qualname__}"
 
 
 def find_role(name: str, algorithm: Algorithm) -> Role:

@@ -108,7 +108,7 @@ class Roster:
             reason = "unreadable" if reply is None else reply.error.reason
             log.warning("node %d did not say which client it is: %s", node, reason)
             return
-        facts = reply.content.get("hello", {})
+        facts: Mapping[str, object] = dict(reply.content.config_records.get("hello", {}))
         client, samples = facts.get("client"), facts.get("samples")
         if not (isinstance(client, int) and isinstance(samples, int) and 0 <= client < self._clients and samples > 0):
             self._refuse(node, f"it says it is client {client!r} with {samples!r} samples")

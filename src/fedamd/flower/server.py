@@ -1,12 +1,13 @@
 """The server: an ordinary run whose engine is a federation.
 
-A run lives in its folder. Starting the server on an empty folder begins the run; on the folder of a run that was stopped,
-killed or crashed it goes on from the last checkpoint: only the round in flight is done again.
+A run lives in its folder. Starting the server on an empty folder begins the run; on the folder of a run that was
+stopped, killed or crashed it goes on from the last checkpoint: only the round in flight is done again.
 """
 
 import json
 import logging
 import secrets
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -38,11 +39,19 @@ IDENTITY = "federation.json"  # in the run's folder: its name, and how often a s
 app = ServerApp()
 
 
-@app.main()  # type: ignore[untyped-decorator]
+@app.main()
 def main(grid: Grid, context: Context) -> None:
     """What Flower calls."""
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    show_log()
     lead(Post(grid), context.run_config)
+
+
+def show_log() -> None:
+    """Our own lines on standard output, which Flower carries to whoever follows the run; not those of HTTP libraries."""
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    log.handlers, log.propagate = [handler], False
+    log.setLevel(logging.INFO)
 
 
 class RemoteData:
@@ -116,10 +125,10 @@ def _folder(path: Path, config: Config) -> Folder:
 def _identity(path: Path) -> tuple[str, int]:
     """The run's name and the number of this start, on disk before the first message is sent."""
     file = path / IDENTITY
-    known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"run": secrets.token_hex(8), "epoch": 0}
-    known["epoch"] += 1
-    checkpoint.write_text(file, json.dumps(known) + "\n")
-    return known["run"], known["epoch"]
+    known: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    name, epoch = known.get("run", secrets.token_hex(8)), known.get("epoch", 0) + 1
+    checkpoint.write_text(file, json.dumps({"run": name, "epoch": epoch}) + "\n")
+    return name, epoch
 
 
 def _experiment(config: Config, task: FederatedTask, roster: Roster) -> Experiment:

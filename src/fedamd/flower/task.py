@@ -5,7 +5,7 @@ A user's task is a function of the run's config, named in the settings as `feder
     def task(config):
         return FederatedTask(model=Net, classes=10, local_data=read_my_files, test_data=read_the_test_set)
 
-`local_data` is called on a client's machine only and `test_data` on the server's only; nothing they return is ever sent.
+`local_data` is called on a client's machine only and `test_data` on the server's only; what they return is never sent.
 """
 
 from collections.abc import Callable
@@ -28,8 +28,8 @@ Samples = tuple[Tensor, Tensor]  # inputs (n, *shape) and targets (n,)
 
 @dataclass(frozen=True)
 class FederatedTask:
-    """The loss is the model's own method `loss(outputs, targets) → (n,)` if it has one, else softmax cross-entropy where
-    there are classes, else half the squared error."""
+    """A model and its data. The loss is the model's own method `loss(outputs, targets) → (n,)` if it has one, else
+    softmax cross-entropy where there are classes, else half the squared error."""
 
     model: Callable[[], nn.Module]
     local_data: Callable[[int], Samples]  # client number 0 … M−1 → its own samples

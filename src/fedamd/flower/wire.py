@@ -96,12 +96,13 @@ def write_instruction(header: Header, payload: Mapping[str, Any]) -> RecordDict:
 
 def read_instruction(content: RecordDict, device: str) -> Instruction:
     """What the client was sent; a client trusts its server to have written it with this file."""
-    counts, sizes = content["batches"]["counts"], content["batches"]["sizes"]
-    vectors = {name: _read(array).to(device) for name, array in content["vectors"].items()}
+    records: dict[str, Any] = dict(content.items())
+    counts, sizes = records["batches"]["counts"], records["batches"]["sizes"]
+    vectors: dict[str, Tensor | float] = {name: _read(one).to(device) for name, one in records["vectors"].items()}
     return Instruction(
-        Header(**content["header"]),
+        Header(**records["header"]),
         tuple(Batches(count, size or "full") for count, size in zip(counts, sizes, strict=True)),
-        vectors | dict(content["numbers"]),
+        vectors | dict(records["numbers"]),
     )
 
 
@@ -126,10 +127,12 @@ def read_answer(content: RecordDict, number: int, form: Form) -> Answer:
     if set(arrays) != set(form.values):
         raise BadMessage(f"values named {', '.join(arrays) or 'nothing'} instead of {', '.join(form.values)}")
     values = {name: _checked(arrays[name], *expected) for name, expected in form.values.items()}
+    if not form.has_loss:
+        return Answer(number, values)
     loss = reply.get("loss")
-    if form.has_loss and not (isinstance(loss, float) and math.isfinite(loss)):
+    if not isinstance(loss, float) or not math.isfinite(loss):
         raise BadMessage("its loss is not a finite number")
-    return Answer(number, values, loss if form.has_loss else None)
+    return Answer(number, values, loss)
 
 
 def size(content: RecordDict) -> int:

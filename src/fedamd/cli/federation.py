@@ -1,0 +1,120 @@
+"""`fedamd federation`: real clients over a network, on Flower."""
+
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from fedamd.errors import FedamdError
+from fedamd.runs.config import parse_setting
+
+group = typer.Typer(no_args_is_help=True, help="Real clients over a network, on Flower.")
+console = Console(highlight=False, soft_wrap=True)
+FOLDER = Path(".federation")
+
+Folder = Annotated[Path, typer.Option(help="Where a federation on this machine keeps its files.")]
+Tls = Annotated[bool, typer.Option("--tls", help="Encrypt, and let only registered keys in.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.add_typer(group, name="federation")
+
+
+@group.command()
+def up(
+    clients: Annotated[int, typer.Option(min=1, help="How many clients.")] = 4,
+    tls: Tls = False,
+    folder: Folder = FOLDER,
+) -> None:
+    """Start a federation on this machine; it runs until you stop it with Ctrl-C."""
+    _need_flower()
+    from fedamd.flower.loopback import Loopback
+
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: stop.set())
+    with Loopback(folder, clients, tls) as federation:
+        console.print(f"{clients} clients and their server on {federation.address}{' with TLS' if tls else ''}")
+        console.print(f"run    fedamd federation run CONFIG --folder {folder}")
+        console.print(f"watch  tail -f {folder}/logs/*.log    or: FLWR_HOME={federation.home} flwr list")
+        console.print(f"stop   Ctrl-C here, or: fedamd federation down --folder {folder}")
+        known: set[int] = set()
+        while not stop.wait(1.0):
+            for client in set(federation.dead()) - known:
+                console.print(f"client {client} has ended; see {folder}/logs/client-{client}.log")
+            known = set(federation.dead())
+    console.print("stopped")
+
+
+@group.command()
+def down(folder: Folder = FOLDER) -> None:
+    """Stop the federation that was started in a folder, and whatever it has left."""
+    _need_flower()
+    from fedamd.flower.loopback import bring_down
+
+    console.print(f"{bring_down(folder)} processes ended")
+
+
+@group.command()
+def certificates(
+    host: Annotated[list[str], typer.Option(help="A name or address of the server; may be repeated.")],
+    out: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("certificates"),
+) -> None:
+    """Make a certificate authority and a certificate for the server of a deployment."""
+    _need_flower()
+    from fedamd.flower.certificates import write_certificates
+
+    write_certificates(out, host)
+    console.print(f"{out}/ca.crt is for everyone; {out}/server.pem and server.key for the SuperLink; keep ca.key safe")
+
+
+@group.command()
+def run(
+    config: Annotated[Path, typer.Argument(help="A TOML file, or the folder of a Flower app.")],
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key, as in federation.deadline=60.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The run's folder on the server; a run in it is gone on with.")
+    ] = None,
+    folder: Folder = FOLDER,
+    superlink: Annotated[str | None, typer.Option(help="A connection of your own Flower configuration.")] = None,
+    local: Annotated[bool, typer.Option("--local", help="Start a federation on this machine for this run.")] = False,
+    tls: Tls = False,
+    in_process: Annotated[
+        bool, typer.Option("--in-process", help="Clients as function calls: try a task out.")
+    ] = False,
+) -> None:
+    """Train over a federation: one that is up, one of your own, or one for this run alone."""
+    _need_flower()
+    from fedamd.flower.inprocess import run_in_process
+    from fedamd.flower.launch import SuperLink, read_app, run_locally, run_on, settings_for, up_in
+
+    flat: dict[str, Any] = dict(read_app(config)) | dict(map(parse_setting, settings or []))
+    if out is not None:
+        flat["federation.folder"] = str(out.absolute())
+    if in_process:
+        run_in_process(config, flat)
+    elif local:
+        _report(run_locally(config, flat, tls))
+    elif superlink:
+        _report(run_on(SuperLink(superlink), config, flat))
+    else:
+        _report(run_on(up_in(folder), config, settings_for(folder, flat)))
+
+
+def _report(status: str) -> None:
+    """How the run ended, in words and in the exit code."""
+    console.print(status.replace("finished:", ""))
+    raise typer.Exit(0 if status == "finished:completed" else 1)
+
+
+def _need_flower() -> None:
+    try:
+        import flwr  # noqa: F401
+    except ImportError:
+        raise FedamdError('this needs Flower: pip install "fedamd[flower]"') from None

@@ -1,0 +1,87 @@
+"""Starting Flower's programs, and ending every process they leave.
+
+Flower's programs start others, some in sessions of their own. All inherit one word in their environment, by which they
+are found again: nothing else is ever ended.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import fedamd
+
+MARK = "FEDAMD_FEDERATION"
+_GRACE = 8.0  # seconds between asking a process to end and ending it
+
+
+def environment(home: Path, mark: str) -> dict[str, str]:
+    """What Flower's programs are started with: a home of their own, no telemetry, and the package that starts them."""
+    here, programs = str(Path(fedamd.__file__).parents[1]), str(Path(sys.executable).parent)
+    path = os.environ.get("PYTHONPATH")
+    return os.environ | {
+        "FLWR_HOME": str(home),
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+        "PYTHONPATH": f"{here}{os.pathsep}{path}" if path else here,
+        "PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', '')}",
+        MARK: mark,
+    }
+
+
+def start(command: Sequence[str], env: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+    """A program in a session of its own, its output in a file."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            list(command),
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def marked(mark: str) -> list[int]:
+    """The living processes that carry the mark (where the system has /proc)."""
+    word = f"{MARK}={mark}".encode()
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # ended meanwhile, or somebody else's
+            if int(entry.name) != os.getpid() and word in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+    return found
+
+
+def end_all(mark: str, started: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Ask all of them to end; end those that do not. Returns when none is left."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for process in started:
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, number)
+        for pid in marked(mark):
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)
+        if _gone(mark, started):
+            return
+
+
+def end(process: subprocess.Popen[bytes], number: signal.Signals = signal.SIGTERM) -> None:
+    """End one program and its group."""
+    with contextlib.suppress(OSError):
+        os.killpg(process.pid, number)
+    process.wait(_GRACE)
+
+
+def _gone(mark: str, started: Sequence[subprocess.Popen[bytes]]) -> bool:
+    end = time.monotonic() + _GRACE
+    while time.monotonic() < end:
+        if all(process.poll() is not None for process in started) and not marked(mark):
+            return True
+        time.sleep(0.1)
+    return False
