@@ -134,5 +134,5 @@ def test_a_killed_process_leaves_what_it_flushed(tmp_path):
 def test_a_file_that_is_no_store_is_refused(tmp_path):
     path = tmp_path / "held.sqlite"
     path.write_bytes(b"this is no database at all, but long enough to have a header" * 20)
-    with pytest.raises(FedamdError, match="cannot use .*held.sqlite as the clients' store"):
+    with pytest.raises(FedamdError, match=r"cannot use .*held\.sqlite as the clients' store"):
         DiskHeld(path)
