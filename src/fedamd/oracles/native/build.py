@@ -38,7 +38,7 @@ def compiler() -> str | None:
 def library_name() -> str:
     """The library's file name for this CPU, these sources and these flags."""
     digest = hashlib.sha256("\n".join([*FLAGS, _cpu()]).encode())
-    for source in sorted(SOURCE.parent.iterdir()):
+    for source in sorted(SOURCE.parent.glob("*.*")):
         digest.update(source.read_bytes())
     return f"_native-{digest.hexdigest()[:16]}.so"
 

@@ -58,7 +58,8 @@ class Convolution final : public Layer {
                                                  const Index (&offset)[P]) const {
         for (int c = 0; c < in.channels; ++c)
             for (int i = 0; i < kernel.rows; ++i) {
-                multiply<O, P>(acc, w, weights, 1, x + (Index(c) * in.height + i) * in.width, offset, 1, kernel.columns);
+                const Lanes* row = x + (Index(c) * in.height + i) * in.width;
+                multiply<O, P>(acc, w, weights, 1, row, offset, 1, kernel.columns);
                 w += kernel.columns;
             }
     }
@@ -93,12 +94,15 @@ class Convolution final : public Layer {
 
     template <int O>
     void plain_row(const Pass& pass, int b, int first, int y) const {
-        parts(out.width, 4, [&](int x, int size) { dispatch<4>(size, [&](auto P) { places<O, P>(pass, b, first, y, x); }); });
+        parts(out.width, 4, [&](int x, int size) {
+            dispatch<4>(size, [&](auto P) { places<O, P>(pass, b, first, y, x); });
+        });
     }
 
     template <int O, int P>
     void places(const Pass& pass, int b, int first, int y, int x) const {
-        const Lanes* start = pass.in + b * in.size() + Index(y) * kernel.stride_rows * in.width + x * kernel.stride_columns;
+        const Lanes* row = pass.in + b * in.size() + Index(y) * kernel.stride_rows * in.width;
+        const Lanes* start = row + x * kernel.stride_columns;
         Lanes acc[O][P] = {};
         convolve<O, P>(acc, pass.parameters + Index(first) * weights, start, Strided<P>(kernel.stride_columns).at);
         FEDAMD_UNROLL
@@ -132,12 +136,8 @@ class Convolution final : public Layer {
                 FEDAMD_UNROLL
                 for (int o = 0; o < O; ++o) {
                     Lanes* to = strip + Index(o) * rows * conv.width;
-                    if (pool)
-                        spread(pass, b, first + o, y, rows, to);
-                    else
-                        take(pass, b, first + o, y, rows, to);
-                    if (bias)
-                        for (Index i = 0; i < Index(rows) * conv.width; ++i) offsets[o] += to[i];
+                    offsets[o] +=
+                        pool ? spread(pass, b, first + o, y, rows, to) : take(pass, b, first + o, y, rows, to);
                 }
                 weight_gradient<O>(pass.in + b * in.size(), strip, y, rows, sums);
                 if (pass.d_in) input_gradient(w, strip, O, y, rows, pass.d_in + b * in.size());
@@ -149,29 +149,36 @@ class Convolution final : public Layer {
             for (int o = 0; o < O; ++o) pass.gradient[Index(conv.channels) * weights + first + o] += sum(offsets[o]);
     }
 
-    // One channel's rows of the gradient at the convolution's output, from that behind pooling and ReLU …
-    void spread(const Pass& pass, int b, int o, int y, int rows, Lanes* to) const {
+    // One channel's rows of the gradient at the convolution's output, and their sum, from the gradient behind pooling …
+    Lanes spread(const Pass& pass, int b, int o, int y, int rows, Lanes* to) const {
         if (conv.height % 2 || conv.width % 2) std::fill(to, to + Index(rows) * conv.width, ZERO);
+        Lanes total = ZERO;
         for (int row = 0; row + 1 < rows; row += 2) {
             const Index at = b * out.size() + (Index(o) * out.height + (y + row) / 2) * out.width;
             Lanes* upper = to + Index(row) * conv.width;
             Lanes* lower = upper + conv.width;
             for (int x = 0; x < out.width; ++x) {
-                const Lanes d = pass.d_out[at + x];
                 const Choice chosen = __builtin_convertvector(pass.marks[at + x], Choice);
+                const Lanes d = chosen < 0 ? ZERO : pass.d_out[at + x];
+                total += d;
                 upper[2 * x] = chosen == 0 ? d : ZERO;
                 upper[2 * x + 1] = chosen == 1 ? d : ZERO;
                 lower[2 * x] = chosen == 2 ? d : ZERO;
                 lower[2 * x + 1] = chosen == 3 ? d : ZERO;
             }
         }
+        return total;
     }
 
     // … or behind ReLU alone.
-    void take(const Pass& pass, int b, int o, int y, int rows, Lanes* to) const {
+    Lanes take(const Pass& pass, int b, int o, int y, int rows, Lanes* to) const {
         const Index at = b * out.size() + (Index(o) * out.height + y) * out.width;
-        for (Index i = 0; i < Index(rows) * conv.width; ++i)
+        Lanes total = ZERO;
+        for (Index i = 0; i < Index(rows) * conv.width; ++i) {
             to[i] = with_relu ? behind_relu(pass.d_out[at + i], pass.out[at + i]) : pass.d_out[at + i];
+            total += to[i];
+        }
+        return total;
     }
 
     // sums[o][c, i, j] += Σ_{y, x} strip[o][y, x] · in[c, y + i, x + j], still one sum per lane.
@@ -181,8 +188,8 @@ class Convolution final : public Layer {
             dispatch<5>(columns, [&](auto J) {
                 for (int c = 0; c < in.channels; ++c)
                     for (int i = 0; i < kernel.rows; ++i) {
-                        const Lanes* x = image + (Index(c) * in.height + y * kernel.stride_rows + i) * in.width + column;
-                        correlate<O, J>(x, strip, rows, sums + (Index(c) * kernel.rows + i) * kernel.columns + column);
+                        const Index row = Index(c) * in.height + y * kernel.stride_rows + i;
+                        correlate<O, J>(image + row * in.width + column, strip, rows, sums + (Index(c) * kernel.rows + i) * kernel.columns + column);
                     }
             });
         });
@@ -225,7 +232,8 @@ class Convolution final : public Layer {
             parts(in.channels, 3, [&](int channel, int channels) {
                 const float* part = w + Index(channel) * kernel.rows * kernel.columns + column;
                 Lanes* to = d_in + (Index(channel) * in.height + y * kernel.stride_rows) * in.width + column;
-                dispatch<3, 5>(channels, columns, [&](auto C, auto J) { scatter_rows<C, J>(part, strip, outputs, rows, to); });
+                dispatch<3, 5>(channels, columns,
+                               [&](auto C, auto J) { scatter_rows<C, J>(part, strip, outputs, rows, to); });
             });
         });
     }

@@ -1,11 +1,12 @@
 // The C interface of the native gradient oracle: a network is created once, then gradients and scores are asked of it.
 //
-// Every function returns null, or a sentence that says what is wrong. Samples, targets and shapes are checked here, once
-// per call and before any thread starts; the kernels trust what they get.
+// Every function returns null, or a sentence that says what is wrong. Samples, targets and shapes are checked here,
+// once per call and before any thread starts; the kernels trust what they get.
 // A model's numbers never depend on the number of threads: what one thread sums, and in which order, is fixed by the
 // size of the batch alone.
 #include <atomic>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "network.h"
@@ -68,8 +69,11 @@ void parallel(Oracle& oracle, size_t count, F&& f) {
         for (size_t i = next++; i < count; i = next++) f(space, i);
     };
     std::vector<std::thread> helpers;
-    for (size_t t = 1; t < std::min(oracle.workspaces.size(), count); ++t)
-        helpers.emplace_back(work, std::ref(oracle.workspaces[t]));
+    try {
+        for (size_t t = 1; t < std::min(oracle.workspaces.size(), count); ++t)
+            helpers.emplace_back(work, std::ref(oracle.workspaces[t]));
+    } catch (const std::system_error&) {  // no more threads to be had: fewer do the same work
+    }
     work(oracle.workspaces[0]);
     for (std::thread& helper : helpers) helper.join();
 }
@@ -78,10 +82,12 @@ Selection select(const Network& network, const Data& data, const Batches& batche
     Selection selection;
     const auto choose = [&](int64_t sample, float weight) {
         if (sample < 0 || sample >= data.count)
-            throw std::invalid_argument("sample " + std::to_string(sample) + " is not one of the " + std::to_string(data.count) + " samples");
+            throw std::invalid_argument("sample " + std::to_string(sample) + " is not one of the "
+                                        + std::to_string(data.count) + " samples");
         if (data.targets[sample] < 0 || data.targets[sample] >= network.classes)
-            throw std::invalid_argument("sample " + std::to_string(sample) + " has the label " + std::to_string(data.targets[sample])
-                                        + ", and the model has " + std::to_string(network.classes) + " classes");
+            throw std::invalid_argument("sample " + std::to_string(sample) + " has the label "
+                                        + std::to_string(data.targets[sample]) + ", and the model has "
+                                        + std::to_string(network.classes) + " classes");
         selection.rows.push_back(sample);
         selection.weights.push_back(weight);
     };
@@ -133,8 +139,8 @@ std::vector<Task> pieces(int64_t samples) {
 
 extern "C" {
 
-const char* fedamd_create(const int64_t* layers, int64_t count, const int64_t* shape, int64_t dimensions, int64_t threads,
-                          void** handle, int64_t* dimension) {
+const char* fedamd_create(const int64_t* layers, int64_t count, const int64_t* shape, int64_t dimensions,
+                          int64_t threads, void** handle, int64_t* dimension) {
     return guarded([&] {
         if (threads < 1 || threads > 4096) throw std::invalid_argument("threads must be between 1 and 4096");
         auto oracle = std::unique_ptr<Oracle>(
@@ -163,7 +169,8 @@ const char* fedamd_gradient(void* handle, Data data, Batches batches, const floa
             for (size_t i = 0; i < tasks.size(); ++i) tasks[i].gradient = partial.data() + i * network.dimension;
         } else {
             for (int64_t m = 0; m < batches.models; ++m)
-                tasks.push_back({m, 0, int64_t(selections[m].rows.size()), GROUP * LANES, gradient + m * network.dimension, {}});
+                tasks.push_back({m, 0, int64_t(selections[m].rows.size()), GROUP * LANES,
+                                 gradient + m * network.dimension, {}});
         }
         parallel(oracle, tasks.size(), [&](Workspace& space, size_t i) {
             work(network, space, data, selections[tasks[i].model], x, previous, tasks[i]);

@@ -17,8 +17,8 @@ namespace fedamd {
 // As Python describes a layer; the fields it has no use for are zero.
 struct Description {
     enum Kind : int64_t { CONVOLUTION, RELU, MAX_POOL, FLATTEN, LINEAR };
-    int64_t kind, inputs, outputs, kernel_rows, kernel_columns, stride_rows, stride_columns, padding_rows, padding_columns;
-    int64_t bias;
+    int64_t kind, inputs, outputs, kernel_rows, kernel_columns, stride_rows, stride_columns;
+    int64_t padding_rows, padding_columns, bias;
 };
 
 // Everything one thread writes to, allocated once.
@@ -111,7 +111,8 @@ class Network {
         for (int b = 0; b < group.blocks(); ++b) {
             const int lanes = std::min(LANES, group.count - b * LANES);
             const float* sample[LANES];
-            for (int lane = 0; lane < lanes; ++lane) sample[lane] = group.inputs + group.rows[b * LANES + lane] * features;
+            for (int lane = 0; lane < lanes; ++lane)
+                sample[lane] = group.inputs + group.rows[b * LANES + lane] * features;
             Lanes* to = space.values[0].data() + b * features;
             for (Index f = 0; f < features; f += LANES) {
                 const Index width = std::min<Index>(LANES, features - f);
@@ -169,13 +170,17 @@ class Network {
                   && small(layer.stride_columns) && small(layer.padding_rows) && small(layer.padding_columns)
                   && layer.kernel_rows && layer.kernel_columns && layer.stride_rows && layer.stride_columns,
               where + " has a kernel, stride or padding that is not between 1 and 1024");
-        check(in.height + 2 * layer.padding_rows >= layer.kernel_rows && in.width + 2 * layer.padding_columns >= layer.kernel_columns,
-              where + " has a kernel larger than its input of " + std::to_string(in.height) + " × " + std::to_string(in.width));
+        check(in.height + 2 * layer.padding_rows >= layer.kernel_rows
+                  && in.width + 2 * layer.padding_columns >= layer.kernel_columns,
+              where + " has a kernel larger than its input of " + std::to_string(in.height) + " × "
+                  + std::to_string(in.width));
         if (layer.kind == Description::CONVOLUTION)
             check(layer.inputs == in.channels && positive(layer.outputs),
-                  where + " takes " + std::to_string(layer.inputs) + " channels and is given " + std::to_string(in.channels));
+                  where + " takes " + std::to_string(layer.inputs) + " channels and is given "
+                      + std::to_string(in.channels));
         if (layer.kind == Description::MAX_POOL)
-            check(layer.kernel_rows * layer.kernel_columns <= std::numeric_limits<int16_t>::max(), where + " pools too large a window");
+            check(layer.kernel_rows * layer.kernel_columns <= std::numeric_limits<int16_t>::max(),
+                  where + " pools too large a window");
     }
 
     static bool pools_by_two(const Description& layer) { return layer.kernel_rows == 2 && layer.kernel_columns == 2; }
