@@ -68,6 +68,11 @@ class VRMarina(ServerStep):
         }
         return choices[self.compressor]
 
+    @property
+    def compress(self) -> Role:
+        """The role of the clients between full rounds."""
+        return compress_with(self.q)
+
     def participants(self, turn: Turn) -> Sequence[int]:
         """Whose differences a round asks for."""
         return turn.federation.everyone
@@ -82,9 +87,8 @@ class VRMarina(ServerStep):
                 return state
             g = surveyors.gradient.mean(0)
         else:
-            compress = compress_with(self.q)
-            batch = Batches(1, self.small_batch)
-            replies = yield Exchange(compress.to(self.participants(turn), batch, x=state.x, previous=state.previous))
+            clients, batch = self.participants(turn), Batches(1, self.small_batch)
+            replies = yield Exchange(self.compress.to(clients, batch, x=state.x, previous=state.previous))
             if not len(compressors := replies["compressor"]):
                 return state
             g = state.g + compressors.change.mean(0)

@@ -24,7 +24,7 @@ import torch
 from flwr.app import Message
 from torch import Tensor
 
-from fedamd.algorithms.base import Answers, Order, Replies
+from fedamd.algorithms.base import Algorithm, Answers, Order, Replies
 from fedamd.engines.base import Engine, Request, like_x
 from fedamd.errors import FedamdError
 from fedamd.flower.acknowledged import Acknowledged
@@ -64,6 +64,7 @@ class FlowerEngine:
         post: Post,
         roster: Roster,
         held: Acknowledged,
+        algorithm: Algorithm,
         settings: FederationSettings,
         run: str,
         epoch: int,
@@ -73,6 +74,7 @@ class FlowerEngine:
         self._post = post
         self._roster = roster
         self._held = held
+        self._algorithm = algorithm
         self._settings = settings
         self._run = run
         self._numbers = itertools.count(epoch << 32)
@@ -148,7 +150,7 @@ class FlowerEngine:
     def _header(self, request: Request, parcel: Parcel) -> Header:
         return Header(
             run=self._run,
-            role=role_name(parcel.order.role),
+            role=role_name(parcel.order.role, self._algorithm),
             client=parcel.client,
             seed=request.site.seed,
             t=request.t,

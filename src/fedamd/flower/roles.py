@@ -1,6 +1,11 @@
-"""Roles by name, so that an instruction names a function and never carries one."""
+"""Roles by name, so that an instruction names a function and never carries one.
+
+A role is named by where it is defined ("fedamd.algorithms.local:walk"), or, where an algorithm makes it to measure, by
+the property of the algorithm that gives it (":compress").
+"""
 
 import importlib
+import sys
 
 from fedamd.algorithms.base import Algorithm, Role
 from fedamd.errors import FedamdError
@@ -8,18 +13,31 @@ from fedamd.errors import FedamdError
 _OURS = "fedamd.algorithms."
 
 
-def role_name(role: Role) -> str:
-    """The name under which `find_role` finds this role: where it is defined, and as what."""
-    return f"{role.run.__module__}:{role.run.__qualname__}"
+def role_name(role: Role, algorithm: Algorithm) -> str:
+    """The name under which `find_role` finds this role."""
+    module, function = role.run.__module__, role.run.__qualname__
+    if isinstance(getattr(sys.modules[module], function, None), Role):
+        return f"{module}:{function}"
+    kind = type(algorithm)
+    for attribute in dir(kind):
+        if isinstance(getattr(kind, attribute), property) and getattr(algorithm, attribute) is role:
+            return f":{attribute}"
+    raise FedamdError(
+        f"clients cannot find the role '{role.name}' by name: define it at the top of {module}, or make it a property "
+        f"of {kind.__name__}"
+    )
 
 
 def find_role(name: str, algorithm: Algorithm) -> Role:
     """The role of this name: one of this package's algorithms, or of the modules the run's own algorithm comes from."""
     module_name, _, attribute = name.partition(":")
-    own = {kind.__module__ for kind in type(algorithm).__mro__}
-    if not module_name.startswith(_OURS) and module_name not in own:
-        raise FedamdError(f"role {name} belongs neither to this package nor to {type(algorithm).__name__}")
-    found = getattr(importlib.import_module(module_name), attribute, None)
+    kind = type(algorithm)
+    if not module_name and isinstance(getattr(kind, attribute, None), property):
+        found = getattr(algorithm, attribute)
+    elif module_name.startswith(_OURS) or module_name in {base.__module__ for base in kind.__mro__}:
+        found = getattr(importlib.import_module(module_name), attribute, None)
+    else:
+        raise FedamdError(f"role {name} belongs neither to this package nor to {kind.__name__}")
     if not isinstance(found, Role):
         raise FedamdError(f"there is no role {name}: is this the same version of the package as the server's?")
     return found

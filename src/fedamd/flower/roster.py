@@ -47,7 +47,7 @@ class Sizes(Sequence[int]):
             raise IndexError(index)
         if index not in self._known:
             raise FedamdError(
-                f"client {index} has not been connected yet, and this run weighs clients by their samples: "
+                f"client {index} has not been connected yet, and this run needs to know how many samples it has: "
                 "start it when all clients are connected (federation.start_wait is how long it waits for them)"
             )
         return self._known[index]

@@ -47,7 +47,7 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def show_log() -> None:
-    """Our own lines on standard output, which Flower carries to whoever follows the run; not those of HTTP libraries."""
+    """Our own lines, not those of HTTP libraries, on standard output: Flower shows it to whoever follows the run."""
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(logging.Formatter("%(message)s"))
     log.handlers, log.propagate = [handler], False
@@ -84,7 +84,9 @@ def lead(post: Post, run_config: Mapping[str, Any]) -> Run:
     held = Acknowledged()
     run = Run(experiment, held)
     name, epoch = _identity(folder.path)
-    engine = FlowerEngine(post, roster, held, settings, name, epoch, _evaluator(config, task, experiment))
+    engine = FlowerEngine(
+        post, roster, held, experiment.algorithm, settings, name, epoch, _evaluator(config, task, experiment)
+    )
     folder.restore(run)
     if run.t:
         engine.wire = {total: run.records[-1][total] for total in engine.wire}
