@@ -1,0 +1,143 @@
+"use strict";
+// The page: shows the sections that the data describes, and asks for newer data while a run goes on.
+
+/** Names and values, as tiles. */
+function facts(data) {
+  const node = el("dl", { class: "facts" });
+  const draw = () => node.replaceChildren(...data.facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+  return { node, draw, update(fresh) { data = fresh; draw(); } };
+}
+
+/** A table that sorts by the column that is clicked on; what has no value comes last. */
+function table(data) {
+  const node = el("div", { class: "scroll" });
+  const order = { column: null, up: false };
+
+  function draw() {
+    node.replaceChildren(el("table", {}, el("thead", {}, el("tr", {}, ...data.columns.map(heading))), el("tbody", {}, ...sorted().map(line))));
+  }
+
+  function heading(label, column) {
+    const direction = order.column !== column ? "none" : order.up ? "ascending" : "descending";
+    return el("th", { "aria-sort": direction, class: numeric(column) ? "number" : null },
+      el("button", { type: "button", onclick: () => sort(column) }, label));
+  }
+
+  function sort(column) {
+    order.up = order.column === column ? !order.up : true;
+    order.column = column;
+    draw();
+  }
+
+  const numeric = (column) => data.rows.some((row) => typeof row[column].value === "number");
+
+  function sorted() {
+    if (order.column === null) return data.rows;
+    const value = (row) => row[order.column].value;
+    const [there, missing] = [data.rows.filter((row) => value(row) !== null), data.rows.filter((row) => value(row) === null)];
+    const compare = (a, b) => (typeof value(a) === "number" && typeof value(b) === "number"
+      ? value(a) - value(b) : String(value(a)).localeCompare(String(value(b)), undefined, { numeric: true }));
+    return [...there.sort((a, b) => (order.up ? compare(a, b) : compare(b, a))), ...missing];
+  }
+
+  const line = (row) => el("tr", {}, ...row.map((cell, column) =>
+    el("td", { class: [cell.tone, numeric(column) ? "number" : ""].filter(Boolean).join(" ") || null }, cell.text)));
+
+  return { node, draw, update(fresh) { data = fresh; draw(); } };
+}
+
+/** Text as it is, folded away. */
+function text(data) {
+  const node = el("div", {});
+  const draw = () => {
+    const open = new Set([...node.querySelectorAll("details[open] summary")].map((summary) => summary.textContent));
+    node.replaceChildren(...data.parts.map(([name, content]) =>
+      el("details", { open: open.has(name) ? "" : null }, el("summary", {}, name), el("pre", {}, content))));
+  };
+  return { node, draw, update(fresh) { data = fresh; draw(); } };
+}
+
+/** A picture that is part of the file. */
+function picture(data) {
+  const node = el("img", {});
+  const draw = () => { node.src = data.source; node.alt = data.title; };
+  return { node, draw, update(fresh) { data = fresh; draw(); } };
+}
+
+const WIDGETS = { facts, curves, bars, table, text, picture };
+let shape = "";
+let widgets = [];
+
+/** Show the data; widgets that are there already are only told the news, so that zoom and sorting stay. */
+function show(data) {
+  document.title = data.title;
+  document.querySelector("h1").textContent = data.title;
+  document.querySelector("#subtitle").textContent = data.subtitle;
+  setStatus(data.status, data.live);
+  const asked = JSON.stringify(data.sections.map((section) => [section.kind, section.title]));
+  if (asked === shape) {
+    widgets.forEach((widget, index) => widget.update(data.sections[index]));
+  } else {
+    shape = asked;
+    widgets = data.sections.map((section) => WIDGETS[section.kind](section));
+    document.querySelector("main").replaceChildren(...data.sections.map((section, index) =>
+      el("section", { class: "card" }, section.title ? el("h2", {}, section.title) : null, widgets[index].node)));
+    widgets.forEach((widget) => widget.draw());
+  }
+  document.querySelectorAll("main > section").forEach((node, index) => {
+    node.querySelector(".note")?.remove();
+    if (data.sections[index].note) node.append(el("p", { class: "note" }, data.sections[index].note));
+  });
+}
+
+function setStatus(status, live) {
+  const badge = document.querySelector("#status");
+  badge.textContent = status;
+  badge.hidden = !status;
+  badge.classList.toggle("live", live);
+}
+
+/** Ask again every second until the run has ended. */
+async function follow() {
+  let live = true;
+  while (live) {
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    try {
+      const answer = await fetch("data.json", { cache: "no-store" });
+      const data = await answer.json();
+      live = data.live;
+      show(data);
+    } catch {
+      setStatus("no connection to fedamd watch", false);
+    }
+  }
+}
+
+// --- light and dark ---
+
+function remembered(value) {
+  try {
+    if (value) localStorage.setItem("fedamd-theme", value);
+    return localStorage.getItem("fedamd-theme");
+  } catch {
+    return null; // pages from files may not remember anything
+  }
+}
+
+function setTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+  document.querySelector("#theme").setAttribute("aria-label", `switch to ${theme === "dark" ? "light" : "dark"} colours`);
+}
+
+const system = window.matchMedia("(prefers-color-scheme: dark)");
+setTheme(remembered() ?? (system.matches ? "dark" : "light"));
+system.addEventListener("change", (event) => remembered() ?? setTheme(event.matches ? "dark" : "light"));
+document.querySelector("#theme").addEventListener("click", () => {
+  const other = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
+  setTheme(other);
+  remembered(other);
+});
+
+const data = JSON.parse(document.querySelector("#data").textContent);
+show(data);
+if (data.live) follow();

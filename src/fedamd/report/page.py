@@ -1,0 +1,144 @@
+"""The page: one HTML file with everything in it, for a browser that need not be online.
+
+A page is a title and sections. A section is plain data; the scripts beside this file draw it:
+
+    page = build_page("Table 2", [
+        Facts(title="", facts=[("methods", "8")]),
+        Table(title="Rounds to 75%", columns=["method", "paper", "here", "verdict"],
+              rows=[[cell("FedAMD"), cell(45), cell(44), cell("holds", tone="good")]]),
+        Picture.of("Figure 1", Path("figure.svg")),
+    ])
+    Path("table2.html").write_text(page, encoding="utf-8")
+"""
+
+import base64
+import html
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import Any, Literal
+
+from fedamd.errors import FedamdError
+
+Tone = Literal["", "best", "good", "warn", "bad"]
+Format = Literal["number", "percent"]
+_PICTURES = {".png": "image/png", ".svg": "image/svg+xml"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """Something on the page, with a heading above it and a remark below, where they are not empty."""
+
+    title: str
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts(Section):
+    """Names and values, as tiles."""
+
+    facts: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curves(Section):
+    """Lines with bands in panels that share their axis, zoom and legend.
+
+    `lines` are {"label": …, "points": {measure: {"x": {axis: […]}, "mean": […], "low": […], "high": […]}}}.
+    """
+
+    axes: Sequence[tuple[str, str, str]]  # key, label at the axis, name on the button
+    panels: Sequence[tuple[str, str, Format]]  # measure, heading, how its values read
+    lines: Sequence[dict[str, Any]]
+    target: dict[str, Any] | None = None  # {"measure": …, "value": …}: a line across that panel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bars(Section):
+    """Stacked bars, numbered from `first`: `stacks` are {"label": …, "values": […]}, one value a bar."""
+
+    stacks: Sequence[dict[str, Any]]
+    x_label: str
+    each: str  # what a bar is, as in "client 7"
+    first: int = 0
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value to sort by, and how it reads."""
+
+    value: float | str | None
+    text: str
+    tone: Tone = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(Section):
+    """A table that sorts by any column; a verdict is a cell with a tone."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Text(Section):
+    """Named texts shown as they are, folded away until asked for."""
+
+    parts: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture(Section):
+    """A picture, embedded."""
+
+    source: str  # a data: address
+
+    @classmethod
+    def of(cls, title: str, path: Path, note: str = "") -> "Picture":
+        """From a .png or .svg file."""
+        if path.suffix not in _PICTURES:
+            raise FedamdError(f"{path} is not a picture for a page: use .png or .svg")
+        try:
+            content = base64.b64encode(path.read_bytes()).decode()
+        except OSError as error:
+            raise FedamdError(f"cannot read {path}: {error.strerror}") from None
+        return cls(title=title, note=note, source=f"data:{_PICTURES[path.suffix]};base64,{content}")
+
+
+def cell(value: float | str | None, text: str | None = None, tone: Tone = "") -> Cell:
+    """A cell that reads as its value unless told otherwise; – where there is none."""
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return Cell(None, text or "–", tone)
+    return Cell(value, text or (value if isinstance(value, str) else f"{value:.4g}"), tone)
+
+
+def build_page(
+    title: str, sections: Sequence[Section], *, subtitle: str = "", status: str = "", live: bool = False
+) -> str:
+    """The page as HTML, from top to bottom. A `live` page asks for `data.json` beside it every second.
+
+    No value can break out of the page: data travels as JSON in which "<" is escaped, and is shown as text.
+    """
+    data = json.dumps(page_data(title, sections, subtitle=subtitle, status=status, live=live), allow_nan=False)
+    return Template(_part("page.html")).substitute(
+        title=html.escape(title),
+        style=_part("page.css"),
+        script=_part("chart.js") + _part("page.js"),
+        data=data.replace("<", "\\u003c"),
+    )
+
+
+def page_data(
+    title: str, sections: Sequence[Section], *, subtitle: str = "", status: str = "", live: bool = False
+) -> dict[str, Any]:
+    """What the page shows, as plain data."""
+    told = [{"kind": type(section).__name__.lower()} | asdict(section) for section in sections]
+    return {"title": title, "subtitle": subtitle, "status": status, "live": live, "sections": told}
+
+
+def _part(name: str) -> str:
+    return resources.files("fedamd.report").joinpath(name).read_text(encoding="utf-8")
