@@ -18,13 +18,16 @@ _FORMAT = "fedamd checkpoint 1"
 
 def save(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
     """Write both, atomically: after a crash the file is the old one or the new one, whole."""
-    contiguous: dict[str, Tensor] = {}
+    apart: dict[str, Tensor] = {}
+    storages: set[int] = set()
     for name, tensor in tensors.items():
         own = tensor.detach().cpu().contiguous()
-        shared = any(own.data_ptr() == other.data_ptr() for other in contiguous.values())  # the format refuses these
-        contiguous[name] = own.clone() if shared else own
+        if own.untyped_storage().data_ptr() in storages:  # the format refuses tensors that share memory
+            own = own.clone()
+        storages.add(own.untyped_storage().data_ptr())
+        apart[name] = own
     with replacing(path) as temporary:
-        save_file(contiguous, temporary, metadata={"format": _FORMAT, "facts": json.dumps(facts)})
+        save_file(apart, temporary, metadata={_FORMAT: json.dumps(facts)})  # one entry: several have no fixed order
 
 
 def load(path: Path, device: str = "cpu") -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -32,11 +35,11 @@ def load(path: Path, device: str = "cpu") -> tuple[dict[str, Tensor], dict[str, 
     try:
         with safe_open(path, framework="pt", device=device) as file:
             metadata = file.metadata() or {}
-            if metadata.get("format") != _FORMAT:
+            if _FORMAT not in metadata:
                 raise FedamdError(f"{path} is not a checkpoint of this program")
-            facts: dict[str, Any] = json.loads(metadata["facts"])
+            facts: dict[str, Any] = json.loads(metadata[_FORMAT])
             return {name: file.get_tensor(name) for name in file.keys()}, facts  # noqa: SIM118  not a dict
-    except (OSError, SafetensorError, KeyError, json.JSONDecodeError) as error:
+    except (OSError, SafetensorError, json.JSONDecodeError) as error:
         raise FedamdError(f"the checkpoint {path} cannot be read (damaged or cut short?): {error}") from None
 
 
