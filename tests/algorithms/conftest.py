@@ -1,9 +1,9 @@
 """A problem that several tests share."""
 
 import pytest
-from support import quadratic_problem
 
 from fedamd.data.base import Dataset
+from support import quadratic_problem
 
 
 @pytest.fixture(scope="session")

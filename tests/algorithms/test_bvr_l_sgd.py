@@ -1,10 +1,10 @@
 """BVR-L-SGD: two rounds by hand, FedAMD as its twin, its period, costs, and missing replies."""
 
 import torch
-from support import PAIR, client_gradient, close, held, quadratic_problem, simulate, trajectory, witness
 
 from fedamd.algorithms import BVRLSGD, FedAMD
 from fedamd.algorithms.base import Federation, Turn
+from support import PAIR, client_gradient, close, held, quadratic_problem, simulate, trajectory, witness
 
 
 def test_two_rounds_by_hand():
@@ -27,15 +27,16 @@ def test_two_rounds_of_the_mean_by_hand():
 
 
 def test_is_fedamd_with_everyone(crowd):
-    """§3.3 of the paper: A = M and p = 1, 0, 1, 0, …: two of FedAMD's rounds are one with a large batch at its start."""
+    """§3.3 of the paper: A = M and p = 1, 0, 1, 0, …: two of FedAMD's rounds are one with a large batch at its
+    start."""
     fedamd = trajectory(FedAMD(eta_l=0.05, steps=4, small_batch="full", tau=2), crowd, rounds=12)
     method = BVRLSGD(eta_l=0.05, steps=4, small_batch="full", period=1, synchronise="mean")
     assert close(fedamd[1::2], trajectory(method, crowd, rounds=6))
 
 
 def test_one_walker_is_enough_where_curvatures_agree():
-    """Without second-order heterogeneity every client walks the same way, so the original, which keeps the result of one
-    random client, is FedAMD with everyone too."""
+    """Without second-order heterogeneity every client walks the same way, so the original, which keeps the result of
+    one random client, is FedAMD with everyone too."""
     alike = quadratic_problem([(1.0, 1.0)], [(-2.0, 1.0)], [(5.0, 1.0)])
     fedamd = trajectory(FedAMD(eta_l=0.05, steps=4, tau=2), alike, rounds=12)
     method = BVRLSGD(eta_l=0.05, steps=4, period=1, participation="everyone")
@@ -66,8 +67,8 @@ def test_the_original_asks_everyone(crowd):
 
 
 def test_costs():
-    """Over a period of two rounds: A·b + 2·(A·2·K·b' + 2·K·b') gradients. First round: down x, up v_i, down x, up v_i, down v,
-    up Δ: 4A + 2 vectors; second round 2A + 2: on average 3A + 2. Here A = 2, b = b' = 1, K = 3."""
+    """Over a period of two rounds: A·b + 2·(A·2·K·b' + 2·K·b') gradients. First round: down x, up v_i, down x, up
+    v_i, down v, up Δ: 4A + 2 vectors; second round 2A + 2: on average 3A + 2. Here A = 2, b = b' = 1, K = 3."""
     run = simulate(BVRLSGD(steps=3, period=2), PAIR, rounds=2)
     assert run.ledger.gradient_samples == 2 + 2 * (2 * 2 * 3 + 2 * 3)
     assert run.ledger.bits_up + run.ledger.bits_down == 64 * 2 * (3 * 2 + 2)
@@ -75,8 +76,9 @@ def test_costs():
 
 
 def test_missing_replies(crowd):
-    """Invariants, with full batches, where estimates are exact: v_i = ∇F_i at the point that client i holds, however many
-    rounds it missed; only clients that replied to the period's survey are of S; x moves by the walker's Δ or not at all."""
+    """Invariants, with full batches, where estimates are exact: v_i = ∇F_i at the point that client i holds, however
+    many rounds it missed; only clients that replied to the period's survey are of S; x moves by the walker's Δ or
+    not at all."""
     method = BVRLSGD(eta_l=0.05, steps=2, small_batch="full", period=4)
     run, rounds = witness(method, crowd, rounds=40, cohort=3, failure_rate=0.3)
     points, estimates = held(run, "x"), held(run, "v")
@@ -99,7 +101,8 @@ def test_missing_replies(crowd):
 
 
 def test_a_period_without_members_starts_again():
-    """Nobody replied to the survey (rate 0.9): the next round asks a new cohort instead of waiting for the period's end."""
+    """Nobody replied to the survey (rate 0.9): the next round asks a new cohort instead of waiting for the period's
+    end."""
     _, rounds = witness(BVRLSGD(period=50), PAIR, rounds=40, seed=1, failure_rate=0.9)
     first = next(seen.t for seen in rounds if len(seen.replies["surveyor"]))
     assert first > 0

@@ -1,10 +1,10 @@
 """FedAvg: two rounds by hand, weights, where it ends and why, and missing replies."""
 
 import pytest
-from support import PAIR, close, quadratic_problem, simulate, trajectory, witness
 
 from fedamd.algorithms import FedAvg
 from fedamd.errors import FedamdError
+from support import PAIR, close, quadratic_problem, simulate, trajectory, witness
 
 
 def test_two_rounds_by_hand():
@@ -37,7 +37,7 @@ def test_costs_of_a_round():
 
 def test_missing_replies(crowd):
     """Invariant: x_{t+1} = x_t − mean of the Δ that came; with none, x_{t+1} = x_t."""
-    _, rounds = witness(FedAvg(small_batch=2), crowd, rounds=40, cohort=2, failure_rate=0.3)
+    _, rounds = witness(FedAvg(steps=2, small_batch=2), crowd, rounds=40, cohort=2, failure_rate=0.3)
     came = [len(seen.replies["worker"]) for seen in rounds]
     assert {0, 1, 2} == set(came)
     for seen in rounds:

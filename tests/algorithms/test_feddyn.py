@@ -1,14 +1,15 @@
 """FedDyn: two rounds by hand, and what h is whoever replies."""
 
 import pytest
-from support import PAIR, close, held, simulate, trajectory, witness
 
 from fedamd.algorithms import FedDyn
 from fedamd.errors import FedamdError
+from support import PAIR, close, held, simulate, trajectory, witness
 
 
 def test_two_rounds_by_hand():
-    """α = 1, η_l = 0.1, K = 2: y ← y − 0.1·(∇F_i(y) − λ_i + y − x), so 0.8y + 0.1·(1 + λ_0 + x) and 0.6y + 0.1·(x + λ_1 − 3).
+    """α = 1, η_l = 0.1, K = 2: y ← y − 0.1·(∇F_i(y) − λ_i + y − x), which is
+    0.8y + 0.1·(1 + λ_0 + x) on client 0 and 0.6y + 0.1·(x + λ_1 − 3) on client 1.
 
     x = 0, λ = 0:  client 0: 0.1, 0.18, Δ = −0.18 = λ_0;  client 1: −0.3, −0.48, Δ = 0.48 = λ_1.
                    h = (−0.18 + 0.48)/2 = 0.15;  x_1 = −0.15 − 0.15 = −0.3.
@@ -31,7 +32,7 @@ def test_alpha_scales_the_memory():
 
 def test_missing_replies(crowd):
     """Invariant: h is the mean of all M λ_i, replied or not, and x_{t+1} = x_t − mean Δ − h/α."""
-    run, rounds = witness(FedDyn(alpha=0.5, small_batch=2), crowd, rounds=40, cohort=2, failure_rate=0.3)
+    run, rounds = witness(FedDyn(alpha=0.5, steps=2, small_batch=2), crowd, rounds=40, cohort=2, failure_rate=0.3)
     assert min(len(seen.replies["worker"]) for seen in rounds) == 0
     assert close(run.state.h, held(run, "lam").mean(0))
     for seen in rounds:

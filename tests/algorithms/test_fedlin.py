@@ -1,8 +1,7 @@
 """FedLin: two rounds by hand, costs, and missing replies."""
 
-from support import PAIR, client_gradient, close, simulate, trajectory, witness
-
 from fedamd.algorithms import FedLin
+from support import PAIR, client_gradient, close, simulate, trajectory, witness
 
 
 def test_two_rounds_by_hand():
@@ -23,11 +22,9 @@ def test_costs_of_a_round():
 
 
 def test_missing_replies(crowd):
-    """Invariants: g is the mean gradient at x_t of those who replied, and they alone are asked to walk; x moves by the mean
-    of their Δ. With K = 1 and full batches that is a gradient step of those clients."""
-    _, rounds = witness(
-        FedLin(eta_l=0.1, steps=1, small_batch="full"), crowd, rounds=40, cohort=2, failure_rate=0.3
-    )
+    """Invariants: g is the mean gradient at x_t of those who replied, and they alone are asked to walk; x moves by
+    the mean of their Δ. With K = 1 and full batches that is a gradient step of those clients."""
+    _, rounds = witness(FedLin(eta_l=0.1, steps=1, small_batch="full"), crowd, rounds=40, cohort=2, failure_rate=0.3)
     assert {0, 1, 2} == {len(seen.replies["surveyor"]) for seen in rounds}
     for seen in rounds:
         there = seen.replies["surveyor"].clients

@@ -1,8 +1,7 @@
 """FedNova: two rounds by hand with unequal numbers of steps, and FedAvg with equal ones."""
 
-from support import close, quadratic_problem, simulate, trajectory, witness
-
 from fedamd.algorithms import FedAvg, FedNova
+from support import close, quadratic_problem, simulate, trajectory, witness
 
 ONE_AND_TWO = quadratic_problem([(1.0, 1.0)], [(-1.0, 3.0)] * 2)  # batches of one sample: τ_0 = 1, τ_1 = 2
 
@@ -34,7 +33,8 @@ def test_equal_steps_are_fedavg():
 
 
 def test_steps_follow_the_data():
-    """τ_i = ⌈E·n_i/b'⌉: 2 passes over 10 samples in batches of 4 are 5 steps; a batch larger than the data is the data."""
+    """τ_i = ⌈E·n_i/b'⌉: 2 passes over 10 samples in batches of 4 are 5 steps; a batch larger than the data is the
+    data."""
     assert FedNova(epochs=2, small_batch=4).local_steps(10) == 5
     assert FedNova(epochs=2, small_batch=64).local_steps(10) == 2
     assert FedNova(epochs=3, small_batch="full").local_steps(10) == 3

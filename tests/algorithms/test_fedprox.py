@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from support import PAIR, close, trajectory, witness
 
 from fedamd.algorithms import FedAvg, FedProx
 from fedamd.errors import FedamdError
+from support import PAIR, close, trajectory, witness
 
 
 def test_two_rounds_by_hand():
@@ -27,7 +27,7 @@ def test_without_the_proximal_term_it_is_fedavg(crowd):
 
 def test_missing_replies(crowd):
     """Invariant: x_{t+1} = x_t − mean of the Δ that came; with none, x_{t+1} = x_t."""
-    _, rounds = witness(FedProx(), crowd, rounds=40, cohort=2, failure_rate=0.3)
+    _, rounds = witness(FedProx(steps=2), crowd, rounds=40, cohort=2, failure_rate=0.3)
     assert {0, 1, 2} == {len(seen.replies["worker"]) for seen in rounds}
     for seen in rounds:
         workers = seen.replies["worker"]

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from support import PAIR, close, simulate, trajectory, witness
 
 from fedamd.algorithms import FedAvg, FedLin, Mime, MimeLite
 from fedamd.errors import FedamdError
+from support import PAIR, close, simulate, trajectory, witness
 
 SETTINGS = {"eta_l": 0.1, "steps": 2, "beta": 0.5}
 

@@ -1,8 +1,7 @@
 """Minibatch SGD: two rounds by hand, the mean of its minibatches, and missing replies."""
 
-from support import PAIR, close, quadratic_problem, simulate, trajectory, witness
-
 from fedamd.algorithms import FedAMD, FedAvg, MinibatchSGD
+from support import PAIR, close, quadratic_problem, simulate, trajectory, witness
 
 
 def test_two_rounds_by_hand():
@@ -17,8 +16,8 @@ def test_all_minibatches_are_at_the_same_point(crowd):
 
 
 def test_batches_are_averaged():
-    """ℓ has gradients x − 1 and x − 3 on the two samples: the mean of K single-sample gradients at 0 is in [−3, −1], and of
-    the form −(1 + 2j/K). With K = 64 it is neither end."""
+    """ℓ has gradients x − 1 and x − 3 on the two samples: the mean of K single-sample gradients at 0 is in [−3, −1],
+    and of the form −(1 + 2j/K). With K = 64 it is neither end."""
     data = quadratic_problem([(1.0, 1.0), (3.0, 1.0)])
     (x,) = trajectory(MinibatchSGD(eta_s=1.0, steps=64, small_batch=1), data, rounds=1)
     threes = (x.item() - 1) * 32
@@ -40,7 +39,7 @@ def test_costs_of_a_round():
 
 def test_missing_replies(crowd):
     """Invariant: x_{t+1} = x_t − η_s·mean of the gradients that came; with none, x_{t+1} = x_t."""
-    _, rounds = witness(MinibatchSGD(eta_s=0.1), crowd, rounds=40, cohort=2, failure_rate=0.3)
+    _, rounds = witness(MinibatchSGD(eta_s=0.1, steps=2), crowd, rounds=40, cohort=2, failure_rate=0.3)
     assert {0, 1, 2} == {len(seen.replies["worker"]) for seen in rounds}
     for seen in rounds:
         workers = seen.replies["worker"]

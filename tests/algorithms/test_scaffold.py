@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from support import PAIR, client_gradient, close, held, simulate, trajectory, witness
 
 from fedamd.algorithms import FedAvg, Scaffold
 from fedamd.errors import FedamdError
+from support import PAIR, client_gradient, close, held, simulate, trajectory, witness
 
 STEPS = {"eta_l": 0.1, "steps": 2}
 
@@ -13,11 +13,12 @@ STEPS = {"eta_l": 0.1, "steps": 2}
 def test_two_rounds_of_option_ii_from_zero_by_hand():
     """η_l = 0.1, K = 2: y ← y − 0.1·(∇F_i(y) − c_i + c).
 
-    x = 0, c = c_i = 0: FedAvg's round. Client 0: 0.1, 0.19, gradients −1, −0.9;  client 1: −0.3, −0.51, gradients 3, 2.1.
-                        x_1 = −0.16;  c_0 = −0.95, c_1 = 2.55, c = 0.8.
-    x = −0.16:          client 0, correction 0.8 + 0.95 = 1.75: gradient −1.16, y = −0.219; −1.219, y = −0.2721.
-                        client 1, correction 0.8 − 2.55 = −1.75: gradient 2.52, y = −0.237; 2.289, y = −0.2909.
-                        x_2 = −0.2815;  c_0 = −1.1895, c_1 = 2.4045, c = 0.6075.
+    x = 0:      no correction yet. Client 0: gradient −1, y = 0.1; −0.9, y = 0.19.
+                client 1: gradient 3, y = −0.3; 2.1, y = −0.51.
+                x_1 = −0.16;  c_0 = −0.95, c_1 = 2.55, c = 0.8.
+    x = −0.16:  client 0, correction 0.8 + 0.95 = 1.75: gradient −1.16, y = −0.219; −1.219, y = −0.2721.
+                client 1, correction 0.8 − 2.55 = −1.75: gradient 2.52, y = −0.237; 2.289, y = −0.2909.
+                x_2 = −0.2815;  c_0 = −1.1895, c_1 = 2.4045, c = 0.6075.
     """
     method = Scaffold(**STEPS, start_up="zeros")
     assert close(trajectory(method, PAIR, rounds=2), [-0.16, -0.2815])
@@ -43,10 +44,11 @@ def test_two_rounds_from_the_full_gradients_by_hand():
     """The variant of Wu et al.: c_0 = ∇F_0(0) = −1, c_1 = 3, c = 1 at the start; option II.
 
     x = 0:      client 0, correction 2: gradient −1, y = −0.1; −1.1, y = −0.19.
-                client 1, correction −2: gradient 3, y = −0.1; 2.7, y = −0.17.   x_1 = −0.18;  c_i = −1.05, 2.85, c = 0.9.
+                client 1, correction −2: gradient 3, y = −0.1; 2.7, y = −0.17.
+                x_1 = −0.18;  c_0 = −1.05, c_1 = 2.85, c = 0.9.
     x = −0.18:  client 0, correction 1.95: gradient −1.18, y = −0.257; −1.257, y = −0.3263.
                 client 1, correction −1.95: gradient 2.46, y = −0.231; 2.307, y = −0.2667.
-                x_2 = −0.2965;  c_i = −1.2185, 2.3835, c = 0.5825.
+                x_2 = −0.2965;  c_0 = −1.2185, c_1 = 2.3835, c = 0.5825.
     """
     assert close(trajectory(Scaffold(**STEPS), PAIR, rounds=2), [-0.18, -0.2965])
     assert close(simulate(Scaffold(**STEPS), PAIR, rounds=2).state.c, [0.5825])
@@ -88,7 +90,7 @@ def test_costs():
 @pytest.mark.parametrize("start_up", ["full", "zeros"])
 def test_missing_replies(option, start_up, crowd):
     """Invariant: c is the mean of all M c_i, replied or not; x moves by the mean of the Δ that came."""
-    method = Scaffold(option=option, start_up=start_up, small_batch=2)
+    method = Scaffold(option=option, start_up=start_up, steps=2, small_batch=2)
     run, rounds = witness(method, crowd, rounds=40, cohort=2, failure_rate=0.3)
     assert {0, 1, 2} == {len(seen.replies["worker"]) for seen in rounds}
     assert close(run.state.c, held(run, "c").mean(0))
@@ -113,5 +115,5 @@ def test_missing_replies_at_the_start(crowd):
 
 
 def test_refuses_another_option():
-    with pytest.raises(FedamdError, match="^option must be one of I, II, not 'III'$"):
+    with pytest.raises(FedamdError, match=r"^option must be one of I, II, not 'III'$"):
         Scaffold(option="III")
