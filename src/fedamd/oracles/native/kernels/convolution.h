@@ -189,7 +189,8 @@ class Convolution final : public Layer {
                 for (int c = 0; c < in.channels; ++c)
                     for (int i = 0; i < kernel.rows; ++i) {
                         const Index row = Index(c) * in.height + y * kernel.stride_rows + i;
-                        correlate<O, J>(image + row * in.width + column, strip, rows, sums + (Index(c) * kernel.rows + i) * kernel.columns + column);
+                        const Index weight = (Index(c) * kernel.rows + i) * kernel.columns + column;
+                        correlate<O, J>(image + row * in.width + column, strip, rows, sums + weight);
                     }
             });
         });
