@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from fedamd import __version__
-from fedamd.cli import compare, data, listing, plan, plot, report, reproduce, run, sweep
+from fedamd.cli import compare, data, listing, plan, plot, report, reproduce, run, sweep, watch
 from fedamd.errors import FedamdError
 
 app = typer.Typer(
@@ -18,7 +18,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run, listing, data, plot, sweep, plan, compare, reproduce, report):
+for command in (run, listing, data, plot, sweep, plan, compare, reproduce, report, watch):
     command.register(app)
 
 

@@ -73,7 +73,7 @@ function show(data) {
   document.title = data.title;
   document.querySelector("h1").textContent = data.title;
   document.querySelector("#subtitle").textContent = data.subtitle;
-  setStatus(data.status, data.live);
+  setStatus(data.status, data.running);
   const asked = JSON.stringify(data.sections.map((section) => [section.kind, section.title]));
   if (asked === shape) {
     widgets.forEach((widget, index) => widget.update(data.sections[index]));
@@ -90,25 +90,24 @@ function show(data) {
   });
 }
 
-function setStatus(status, live) {
+function setStatus(status, running) {
   const badge = document.querySelector("#status");
   badge.textContent = status;
   badge.hidden = !status;
-  badge.classList.toggle("live", live);
+  badge.classList.toggle("running", running);
 }
 
-/** Ask again every second until the run has ended. */
-async function follow() {
-  let live = true;
-  while (live) {
+/** Ask again every second: a run may go on, be resumed, or be followed by the next one of a comparison. */
+async function follow(running) {
+  for (;;) {
     await new Promise((resolve) => setTimeout(resolve, 1000));
     try {
       const answer = await fetch("data.json", { cache: "no-store" });
       const data = await answer.json();
-      live = data.live;
+      running = data.running;
       show(data);
     } catch {
-      setStatus("no connection to fedamd watch", false);
+      if (running) setStatus("no connection to fedamd watch", false);
     }
   }
 }
@@ -140,4 +139,4 @@ document.querySelector("#theme").addEventListener("click", () => {
 
 const data = JSON.parse(document.querySelector("#data").textContent);
 show(data);
-if (data.live) follow();
+if (data.live) follow(data.running);

@@ -15,7 +15,7 @@ import base64
 import html
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
@@ -116,28 +116,34 @@ def cell(value: float | str | None, text: str | None = None, tone: Tone = "") ->
     return Cell(value, text or (value if isinstance(value, str) else f"{value:.4g}"), tone)
 
 
-def build_page(
-    title: str, sections: Sequence[Section], *, subtitle: str = "", status: str = "", live: bool = False
-) -> str:
-    """The page as HTML, from top to bottom. A `live` page asks for `data.json` beside it every second.
+def build_page(title: str, sections: Sequence[Section], *, subtitle: str = "", status: str = "") -> str:
+    """The page as HTML: heading, a line below it, a badge with the status, and the sections from top to bottom."""
+    return render(page_data(title, sections, subtitle=subtitle, status=status))
 
-    No value can break out of the page: data travels as JSON in which "<" is escaped, and is shown as text.
-    """
-    data = json.dumps(page_data(title, sections, subtitle=subtitle, status=status, live=live), allow_nan=False)
+
+def render(data: Mapping[str, Any]) -> str:
+    """Page data as HTML. No value can break out: it travels as JSON in which "<" is escaped, and is shown as text."""
     return Template(_part("page.html")).substitute(
-        title=html.escape(title),
+        title=html.escape(data["title"]),
         style=_part("page.css"),
         script=_part("chart.js") + _part("page.js"),
-        data=data.replace("<", "\\u003c"),
+        data=json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
     )
 
 
 def page_data(
-    title: str, sections: Sequence[Section], *, subtitle: str = "", status: str = "", live: bool = False
+    title: str,
+    sections: Sequence[Section],
+    *,
+    subtitle: str = "",
+    status: str = "",
+    live: bool = False,
+    running: bool = False,
 ) -> dict[str, Any]:
-    """What the page shows, as plain data."""
+    """What the page shows, as plain data. A `live` page asks for newer data, `data.json` beside it, every second."""
     told = [{"kind": type(section).__name__.lower()} | asdict(section) for section in sections]
-    return {"title": title, "subtitle": subtitle, "status": status, "live": live, "sections": told}
+    head = {"title": title, "subtitle": subtitle, "status": status, "live": live, "running": running}
+    return head | {"sections": told}
 
 
 def _part(name: str) -> str:

@@ -1,0 +1,129 @@
+"""The page in a real browser: it draws, toggles, zooms, sorts, and fits a phone."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedamd.report.content import page_sections
+from fedamd.report.page import Picture, Section, Table, build_page, cell
+from fedamd.report.stored import read_runs
+
+pytestmark = pytest.mark.browser
+Visit = Callable[..., Any]
+
+
+@pytest.fixture
+def page(trained: Callable[..., Path], tmp_path: Path) -> str:
+    """The address of a page about two seeds of FedAMD and one of FedAvg."""
+    folders = [trained("a"), trained("b", seed=1), trained("c", **{"algorithm.name": "fedavg"})]
+    return write(tmp_path, page_sections(read_runs(folders)))
+
+
+def write(folder: Path, sections: list[Section]) -> str:
+    path = folder / "page.html"
+    path.write_text(build_page("Title", sections), encoding="utf-8")
+    return path.as_uri()
+
+
+def test_everything_is_drawn(visit: Visit, page: str) -> None:
+    shown = visit(page)
+    assert shown.locator("section h2").all_inner_texts() == [
+        "Curves",
+        "Comparison",
+        "Anchors and miners of fedamd",
+        "Samples of the clients (digits, partition classes)",
+        "Configuration",
+        "Environment",
+    ]
+    assert shown.locator(".plot path.line").count() == 3 * 2  # three measures of two methods
+    assert shown.locator(".plot path.band").count() >= 1
+    assert shown.locator("table tbody tr").count() == 2
+
+
+def test_the_axis_can_be_chosen(visit: Visit, page: str) -> None:
+    shown = visit(page)
+    before = shown.locator(".plot path.line").first.get_attribute("d")
+    shown.get_by_role("button", name="gradients", exact=True).click()
+    assert shown.locator(".plot text.axis").first.text_content() == "gradient samples (×10⁵)"
+    assert shown.locator(".plot path.line").first.get_attribute("d") != before
+    assert shown.locator("[data-key=gradients]").get_attribute("aria-pressed") == "true"
+    assert shown.locator("[data-key=rounds]").get_attribute("aria-pressed") == "false"
+
+
+def test_the_pointer_reads_values_and_the_legend_hides_lines(visit: Visit, page: str) -> None:
+    shown = visit(page)
+    plot = shown.locator(".plot").first
+    plot.hover()
+    assert plot.locator(".tip div").count() == 2
+    shown.locator(".legend button", has_text="fedavg").click()
+    plot.hover()
+    assert plot.locator(".tip div span").all_inner_texts() == ["fedamd"]
+    assert shown.locator(".plot path.line").count() == 3
+
+
+def test_dragging_zooms_and_a_button_resets(visit: Visit, page: str) -> None:
+    shown = visit(page)
+    labels = shown.locator(".plot").first.locator("text")
+    before = labels.all_inner_texts()
+    box = shown.locator(".plot").first.bounding_box()
+    shown.mouse.move(box["x"] + 100, box["y"] + 80)
+    shown.mouse.down()
+    shown.mouse.move(box["x"] + 200, box["y"] + 80, steps=3)
+    shown.mouse.up()
+    assert labels.all_inner_texts() != before
+    shown.get_by_role("button", name="reset zoom").click()
+    assert labels.all_inner_texts() == before
+
+
+def test_losses_can_be_logarithmic(visit: Visit, page: str) -> None:
+    shown = visit(page)
+    before = shown.locator(".plot path.line").all()[-1].get_attribute("d")
+    shown.get_by_role("button", name="log loss").click()
+    assert shown.locator(".plot path.line").all()[-1].get_attribute("d") != before
+
+
+def test_light_and_dark(visit: Visit, page: str) -> None:
+    shown = visit(page, color_scheme="dark")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    assert shown.evaluate(ground) == "rgb(14, 19, 24)"
+    shown.locator("#theme").click()
+    assert shown.evaluate(ground) == "rgb(244, 246, 248)"
+    assert visit(page, color_scheme="light").evaluate(ground) == "rgb(244, 246, 248)"
+
+
+def test_tables_sort_numbers_as_numbers_and_keep_gaps_last(visit: Visit, tmp_path: Path) -> None:
+    rows = [[cell("a"), cell(10)], [cell("b"), cell(9)], [cell("c"), cell(None)]]
+    shown = visit(write(tmp_path, [Table(title="T", columns=["name", "value"], rows=rows)]))
+    names = shown.locator("tbody td:first-child")
+    shown.get_by_role("button", name="value").click()
+    assert names.all_inner_texts() == ["b", "a", "c"]
+    shown.get_by_role("button", name="value").click()
+    assert names.all_inner_texts() == ["a", "b", "c"]
+    assert shown.locator("th").nth(1).get_attribute("aria-sort") == "descending"
+    shown.get_by_role("button", name="name").click()
+    shown.get_by_role("button", name="name").click()
+    assert names.all_inner_texts() == ["c", "b", "a"]
+
+
+def test_a_picture_is_shown(visit: Visit, tmp_path: Path) -> None:
+    drawing = tmp_path / "a.svg"
+    drawing.write_text('<svg xmlns="http://www.w3.org/2000/svg" width="40" height="30"/>')
+    shown = visit(write(tmp_path, [Picture.of("A drawing", drawing, note="Below.")]))
+    assert shown.locator("img").evaluate("image => image.naturalWidth") == 40
+    assert shown.locator(".note").inner_text() == "Below."
+
+
+def test_a_phone_needs_no_sideways_scrolling(visit: Visit, page: str) -> None:
+    shown = visit(page, width=360)
+    assert shown.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_nothing_is_fetched(browser: Any, page: str) -> None:
+    context = browser.new_context()
+    asked: list[str] = []
+    context.on("request", lambda request: asked.append(request.url))
+    context.new_page().goto(page)
+    context.close()
+    assert [address for address in asked if not address.startswith("data:")] == [page]
