@@ -1,89 +1,99 @@
-"""The server's steps: two of each by hand, and which settings make them the plain step."""
+"""The server's step, two steps of each kind by hand.
 
-import math
+Always x_0 = (1, 1), η_s = 0.5, β₁ = 0.9, β₂ = 0.99, ε = 0.1 (so v starts at 0.01), Δ = (1, 0.1), then (−2, 0.1).
+"""
+
+from math import sqrt
 
 import pytest
 import torch
 
-from fedamd.algorithms import ALGORITHMS, FedAvg
+from fedamd.algorithms.base import Algorithm, State
+from fedamd.algorithms.server import ServerStep
 from fedamd.errors import FedamdError
-from support import PAIR, close, trajectory
 
-LOCAL = {"eta_l": 0.1, "steps": 2}  # on PAIR a round's Δ is 0.16 at 0, and 0.16 + 0.35·x at x: see test_fedavg
-
-
-def delta(x: float) -> float:
-    """Δ = x − ½·(0.81x + 0.19) − ½·(0.49x − 0.51) = 0.35x + 0.16."""
-    return 0.35 * x + 0.16
+DELTAS = ((1.0, 0.1), (-2.0, 0.1))
 
 
-def test_two_rounds_with_momentum_by_hand():
-    """β₁ = 0.5: m = 0.16, x_1 = −0.16; Δ = 0.104, m = 0.08 + 0.104 = 0.184, x_2 = −0.344."""
-    path = trajectory(FedAvg(**LOCAL, server="momentum", beta_1=0.5), PAIR, rounds=2)
-    assert close(path, [-0.16, -0.344])
+class Method(ServerStep):
+    def round(self, state, turn):
+        raise NotImplementedError
 
 
-@pytest.mark.parametrize("server", ["adagrad", "adam", "yogi"])
-def test_two_adaptive_rounds_by_hand(server):
-    """η_s = 0.1, β₁ = 0.5, β₂ = 0.9, ε = 0.01, v_0 = ε² = 0.0001, m_0 = 0, Δ_0 = 0.16, Δ_0² = 0.0256:
-
-    m_1 = 0.08, and v_1 is adagrad 0.0257; adam 0.00009 + 0.00256 = 0.00265; yogi 0.0001 + 0.00256 = 0.00266 (v_0 < Δ²).
-    x_1 = −0.1·0.08/(√v_1 + 0.01). Then with Δ_1 = 0.35·x_1 + 0.16: m_2 = 0.04 + 0.5·Δ_1, and v_2 is
-    adagrad v_1 + Δ_1²; adam 0.9·v_1 + 0.1·Δ_1²; yogi v_1 + 0.1·Δ_1², for still v_1 < Δ_1².
-    """
-    v = {"adagrad": 0.0257, "adam": 0.00265, "yogi": 0.00266}[server]
-    first = -0.008 / (math.sqrt(v) + 0.01)
-    square = delta(first) ** 2
-    assert v < square or server == "adagrad"
-    v = {"adagrad": v + square, "adam": 0.9 * v + 0.1 * square, "yogi": v + 0.1 * square}[server]
-    second = first - 0.1 * (0.04 + 0.5 * delta(first)) / (math.sqrt(v) + 0.01)
-    method = FedAvg(**LOCAL, server=server, eta_s=0.1, beta_1=0.5, beta_2=0.9, adaptivity=0.01)
-    assert close(trajectory(method, PAIR, rounds=2), [first, second])
+def two_steps(**settings) -> list[list[float]]:
+    method = Method(eta_s=0.5, adaptivity=0.1, **settings)
+    assert isinstance(method, Algorithm)
+    state = State(x=torch.ones(2, dtype=torch.float64))
+    points = []
+    for delta in DELTAS:
+        state = state.next(**method.descend(state, torch.tensor(delta, dtype=torch.float64)))
+        points.append(state.x.tolist())
+    return points
 
 
-def test_yogi_lets_go_where_the_step_has_shrunk():
-    """With v_0 = ε² = 1 above Δ² = 0.0256 yogi subtracts: v_1 = 1 − 0.1·0.0256; m_1 = 0.08."""
-    method = FedAvg(**LOCAL, server="yogi", beta_1=0.5, beta_2=0.9, adaptivity=1.0)
-    assert close(trajectory(method, PAIR, rounds=1), [-0.08 / (math.sqrt(1 - 0.00256) + 1)])
+def adaptive(m: float, v: float) -> float:
+    return 0.5 * m / (sqrt(v) + 0.1)
 
 
-def test_momentum_zero_is_plain(crowd):
-    plain = trajectory(FedAvg(**LOCAL, small_batch=1), crowd, rounds=5, cohort=3)
-    still = trajectory(FedAvg(**LOCAL, small_batch=1, server="momentum", beta_1=0.0), crowd, rounds=5, cohort=3)
-    assert torch.equal(plain, still)
+def test_plain():
+    assert two_steps() == [[0.5, 0.95], [1.5, pytest.approx(0.9)]]
+
+
+def test_momentum():
+    """m = (1, 0.1), then 0.9·m + Δ = (−1.1, 0.19)."""
+    assert two_steps(server="momentum") == [[0.5, 0.95], [pytest.approx(1.05), pytest.approx(0.855)]]
 
 
 @pytest.mark.parametrize(
-    ("name", "server"),
-    [("fedavgm", "momentum"), ("fedadam", "adam"), ("fedyogi", "yogi"), ("fedadagrad", "adagrad")],
-)
-def test_names_are_fedavg_with_that_step(name, server, crowd):
-    method = ALGORITHMS[name]
-    named = trajectory(method.make(**dict(method.presets), **LOCAL), crowd, rounds=3)
-    assert torch.equal(named, trajectory(FedAvg(**LOCAL, server=server), crowd, rounds=3))
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["scaffold", "fedprox", "fednova", "feddyn", "mime", "fedlin", "fedpage", "bvr-l-sgd", "vr-marina", "fedamd"],
-)
-def test_any_method_with_a_delta_takes_any_step(name, crowd):
-    """The first step with momentum is the plain one, and the third (FedAMD's second of miners) is longer."""
-    plain = trajectory(ALGORITHMS[name].make(eta_s=0.01), crowd, rounds=8)
-    heavy = trajectory(ALGORITHMS[name].make(eta_s=0.01, server="momentum"), crowd, rounds=8)
-    moved = (plain.flatten() != 0).nonzero()[0, 0]
-    assert close(plain[moved], heavy[moved])
-    assert heavy[-1].abs() > 1.5 * plain[-1].abs()
-
-
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
+    ("server", "v"),
     [
-        ({"server": "sgd"}, "server must be one of plain, momentum, adagrad, adam, yogi, not 'sgd'"),
-        ({"eta_s": -1.0}, "eta_s must be a finite number above 0, not -1.0"),
-        ({"beta_1": 1.5}, r"beta_1 must lie in \[0, 1\], not 1.5"),
+        # v = 0.01 + Δ²: 1.01, 0.02; then 5.01, 0.03
+        ("adagrad", ((1.01, 0.02), (5.01, 0.03))),
+        # v = 0.99·v + 0.01·Δ²: 0.0199, 0.01; then 0.99·0.0199 + 0.04 = 0.059701, 0.01
+        ("adam", ((0.0199, 0.01), (0.059701, 0.01))),
+        # v − 0.01·Δ²·sign(v − Δ²): 0.01 + 0.01 = 0.02, and 0.01 (v = Δ²); then 0.02 + 0.04 = 0.06, 0.01
+        ("yogi", ((0.02, 0.01), (0.06, 0.01))),
     ],
 )
-def test_refuses(wrong, sentence):
-    with pytest.raises(FedamdError, match=f"^{sentence}$"):
-        FedAvg(**wrong)
+def test_adaptive(server, v):
+    """m = 0.1·Δ = (0.1, 0.01), then 0.9·m + 0.1·Δ = (0.09 − 0.2, 0.009 + 0.01) = (−0.11, 0.019)."""
+    first = [1 - adaptive(0.1, v[0][0]), 1 - adaptive(0.01, v[0][1])]
+    second = [first[0] - adaptive(-0.11, v[1][0]), first[1] - adaptive(0.019, v[1][1])]
+    got = two_steps(server=server)
+    assert got[0] == pytest.approx(first, abs=1e-12)
+    assert got[1] == pytest.approx(second, abs=1e-12)
+
+
+def test_yogi_shrinks_v_by_less_than_adam_where_gradients_fade():
+    """v = 0.01, Δ² = 0.0001: yogi 0.01 − 0.01·0.0001, adam 0.99·0.01 + 0.01·0.0001."""
+    state = State(x=torch.zeros(1, dtype=torch.float64))
+    small = torch.tensor([0.01], dtype=torch.float64)
+    v = {name: Method(server=name, adaptivity=0.1).descend(state, small)["server_v"].item() for name in ("yogi", "adam")}
+    assert v == {"yogi": pytest.approx(0.009999), "adam": pytest.approx(0.009901)}
+
+
+def test_momentum_without_memory_is_the_plain_step():
+    assert two_steps(server="momentum", beta_1=0.0) == two_steps()
+
+
+def test_what_the_server_remembers_goes_through_the_state():
+    method = Method(server="adam")
+    state = State(x=torch.ones(2))
+    assert set(method.descend(state, torch.ones(2))) == {"x", "server_m", "server_v"}
+    assert torch.equal(state.x, torch.ones(2))  # nothing is changed in place
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"eta_s": 0.0}, "eta_s must be a finite number above 0, not 0.0"),
+        ({"eta_s": float("inf")}, "eta_s"),
+        ({"adaptivity": 0.0}, "adaptivity must be a finite number above 0"),
+        ({"beta_1": 1.1}, r"beta_1 must lie in \[0, 1\], not 1.1"),
+        ({"beta_2": -0.1}, r"beta_2 must lie in \[0, 1\]"),
+        ({"server": "sgd"}, "server must be one of plain, momentum, adagrad, adam, yogi, not 'sgd'"),
+    ],
+)
+def test_impossible_settings_are_refused(settings, says):
+    with pytest.raises(FedamdError, match=says):
+        Method(**settings)
