@@ -1,7 +1,7 @@
 """VR-MARINA and PP-MARINA: compressed differences of gradients, and now and then the gradients themselves.
 
 Eduard Gorbunov et al., "MARINA: faster non-convex distributed learning with compression", ICML 2021: VR-MARINA in its
-online form (Algorithm 3), and PP-MARINA (Algorithm 4).
+online form, and PP-MARINA.
 
 The server keeps x_t, x_{t−1} and the estimate g_{t−1}.
 
