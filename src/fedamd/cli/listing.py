@@ -2,15 +2,18 @@
 
 import dataclasses
 import json
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from fedamd.algorithms import ALGORITHMS
 from fedamd.cli.show import console
 from fedamd.data import PARTITIONERS, SOURCES
 from fedamd.engines import ENGINES
+from fedamd.errors import FedamdError
 from fedamd.lookup import choose
 from fedamd.models import MODELS
 
@@ -33,13 +36,16 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
     """List algorithms, datasets, models, partitioners or engines."""
-    entries = choose(KINDS, kind, "list")() if name is None else _settings(name)
+    listed: Callable[[], dict[str, str]] = choose(KINDS, kind, "list")
+    if name is not None and kind != "algorithms":
+        raise FedamdError(f"list {kind} {name}: only algorithms have settings to list")
+    entries = listed() if name is None else _settings(name)
     if as_json:
         typer.echo(json.dumps(entries))
         return
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for entry, description in entries.items():
-        table.add_row(f"[bold]{entry}[/]", description)
+        table.add_row(f"[bold]{entry}[/]", escape(description))
     console.print(table)
 
 

@@ -1,9 +1,11 @@
 """What people see: a progress bar on a terminal, plain lines elsewhere, and a closing table."""
 
+import shlex
 from types import TracebackType
 from typing import Self
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
@@ -70,9 +72,13 @@ def closing_table(result: Result) -> None:
         table.add_row(f"[bold]{name}[/]", value)
     console.print(table)
     if result.folder:
-        console.print(f"records in [bold]{result.folder}[/]", highlight=False, soft_wrap=True)
+        console.print(f"records in [bold]{escape(str(result.folder))}[/]", highlight=False, soft_wrap=True)
     if summary["status"] == "interrupted":
-        console.print(f"go on with: fedamd run --resume {result.folder}", highlight=False, soft_wrap=True)
+        console.print(
+            f"go on with: fedamd run --resume {escape(shlex.quote(str(result.folder)))}",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 def _closing_rows(summary: Record) -> list[tuple[str, str]]:

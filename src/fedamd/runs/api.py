@@ -41,18 +41,22 @@ def run(
     *,
     out: Path | str | None = None,
     dataset: Dataset | None = None,
-    model: nn.Module | None = None,
-    algorithm: Algorithm | None = None,
+    model: nn.Module | Mapping[str, Any] | None = None,
+    algorithm: Algorithm | Mapping[str, Any] | None = None,
     listen: Listener | None = None,
     **changes: Any,
 ) -> Result:
     """Train. `config` is a TOML file, a dictionary or a `Config`; keyword arguments change its keys.
 
-    `dataset`, `model` and `algorithm` are objects that stand in for the sections of those names. Records are written to
-    the folder `out`, or kept in memory alone without one.
+    `dataset`, `model` and `algorithm` are objects that stand in for the sections of those names, or sections themselves
+    (`algorithm={"name": "fedavg"}`). Records are written to the folder `out`, or kept in memory alone without one.
 
     >>> fedamd.run(rounds=20, algorithm=fedamd.FedAMD(eta_l=0.05, tau=2)).summary["final_accuracy"]
     """
+    if model is not None and not isinstance(model, nn.Module):
+        changes["model"], model = model, None
+    if algorithm is not None and not isinstance(algorithm, Algorithm):
+        changes["algorithm"], algorithm = algorithm, None
     settled = config if isinstance(config, Config) and not changes else load_config(_plain(config), changes)
     experiment = build_experiment(settled, dataset=dataset, model=model, algorithm=algorithm)
     engine = engine_for(experiment, join(settled.device))  # before the folder: what cannot run leaves nothing behind
