@@ -39,6 +39,9 @@ def quadratic_problem(*clients: Sequence[tuple[Point, Point]]) -> Dataset:
 PAIR = quadratic_problem([(1.0, 1.0)], [(-1.0, 3.0)])
 """Two clients worked by hand in many tests: ∇F_0 = x − 1 and ∇F_1 = 3x + 3, so ∇F = 2x + 1 and x* = −1/2."""
 
+TRIPLES = quadratic_problem([(1.0, 1.0)] * 3, [(-1.0, 3.0)] * 3)
+"""The same two clients with each sample three times: nothing changes but what batches cost."""
+
 
 def client_gradient(dataset: Dataset, client: int, x: Tensor | float) -> Tensor:
     """∇F_m(x), from the definition."""

@@ -58,7 +58,9 @@ def test_members_change_with_the_period(crowd):
     cohorts = [Turn(t, 0, Federation(5, 2, (2, 1, 3, 4, 2))).cohort for t in (0, 3)]
     assert cohorts[0] != cohorts[1]
     assert [seen.replies["tracker"].clients for seen in rounds] == [cohorts[0]] * 3 + [cohorts[1]] * 3
-    assert all(set(seen.replies["walker"].clients) < set(seen.replies["tracker"].clients) for seen in rounds)
+    walkers = [seen.replies["walker"].clients for seen in rounds]
+    assert all(set(one) < set(seen.replies["tracker"].clients) for one, seen in zip(walkers, rounds, strict=True))
+    assert len(set(walkers[:3])) == len(set(walkers[3:])) == 2  # either of the two in each period
 
 
 def test_the_original_asks_everyone(crowd):

@@ -1,7 +1,7 @@
 """FedLin: two rounds by hand, costs, and missing replies."""
 
 from fedamd.algorithms import FedLin
-from support import PAIR, client_gradient, close, simulate, trajectory, witness
+from support import PAIR, TRIPLES, client_gradient, close, simulate, trajectory, witness
 
 
 def test_two_rounds_by_hand():
@@ -16,18 +16,21 @@ def test_two_rounds_by_hand():
 
 
 def test_costs_of_a_round():
-    """A·(b + K·b') gradients; down x and g, up g_i and Δ: 4A vectors, for clients keep x between the two exchanges."""
-    run = simulate(FedLin(eta_l=0.1, steps=2), PAIR, rounds=1)
-    assert run.ledger.totals() == {"gradient_samples": 2 * (1 + 2), "bits_up": 4 * 64, "bits_down": 4 * 64}
+    """A·(b + K·b') gradients; down x and g, up g_i and Δ: 4A vectors, for clients keep x between the two exchanges.
+    Here A = 2, b' = 1, b = 3."""
+    run = simulate(FedLin(eta_l=0.1, steps=2, small_batch=1), TRIPLES, rounds=1)
+    assert run.ledger.totals() == {"gradient_samples": 2 * (3 + 2), "bits_up": 4 * 64, "bits_down": 4 * 64}
 
 
 def test_missing_replies(crowd):
     """Invariants: g is the mean gradient at x_t of those who replied, and they alone are asked to walk; x moves by
     the mean of their Δ. With K = 1 and full batches that is a gradient step of those clients."""
-    _, rounds = witness(FedLin(eta_l=0.1, steps=1, small_batch="full"), crowd, rounds=40, cohort=2, failure_rate=0.3)
+    run, rounds = witness(FedLin(eta_l=0.1, steps=1, small_batch="full"), crowd, rounds=40, cohort=2, failure_rate=0.3)
     assert {0, 1, 2} == {len(seen.replies["surveyor"]) for seen in rounds}
     for seen in rounds:
         there = seen.replies["surveyor"].clients
         wanted = sum(client_gradient(crowd, i, seen.before.x) for i in there) / max(len(there), 1)
         assert close(seen.before.x - seen.after.x, 0.1 * wanted)
         assert not there or seen.replies["worker"].clients == there
+    asked = sum(2 + len(seen.replies["surveyor"]) for seen in rounds)
+    assert run.ledger.bits_down == 64 * asked

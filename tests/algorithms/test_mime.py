@@ -5,7 +5,7 @@ import torch
 
 from fedamd.algorithms import FedAvg, FedLin, Mime, MimeLite
 from fedamd.errors import FedamdError
-from support import PAIR, close, simulate, trajectory, witness
+from support import PAIR, TRIPLES, close, simulate, trajectory, witness
 
 SETTINGS = {"eta_l": 0.1, "steps": 2, "beta": 0.5}
 
@@ -49,10 +49,10 @@ def test_without_momentum_mime_is_fedlin_on_full_batches(crowd):
 
 def test_costs_of_a_round():
     """Mime: A·(b + 2·K·b') gradients; down x, then x, c, s; up a gradient, then Δ: 6A vectors.
-    MimeLite: A·(b + K·b') gradients; down x and s, up Δ and a gradient: 4A vectors."""
-    mime, lite = simulate(Mime(**SETTINGS), PAIR, rounds=1), simulate(MimeLite(**SETTINGS), PAIR, rounds=1)
-    assert mime.ledger.totals() == {"gradient_samples": 2 * (1 + 4), "bits_up": 4 * 64, "bits_down": 8 * 64}
-    assert lite.ledger.totals() == {"gradient_samples": 2 * (1 + 2), "bits_up": 4 * 64, "bits_down": 4 * 64}
+    MimeLite: A·(b + K·b') gradients; down x and s, up Δ and a gradient: 4A vectors. Here A = 2, b' = 1, b = 3."""
+    mime, lite = (simulate(method(**SETTINGS, small_batch=1), TRIPLES, rounds=1) for method in (Mime, MimeLite))
+    assert mime.ledger.totals() == {"gradient_samples": 2 * (3 + 4), "bits_up": 4 * 64, "bits_down": 8 * 64}
+    assert lite.ledger.totals() == {"gradient_samples": 2 * (3 + 2), "bits_up": 4 * 64, "bits_down": 4 * 64}
 
 
 @pytest.mark.parametrize("method", [Mime, MimeLite])

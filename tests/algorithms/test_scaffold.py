@@ -5,7 +5,7 @@ import torch
 
 from fedamd.algorithms import FedAvg, Scaffold
 from fedamd.errors import FedamdError
-from support import PAIR, client_gradient, close, held, simulate, trajectory, witness
+from support import PAIR, TRIPLES, client_gradient, close, held, simulate, trajectory, witness
 
 STEPS = {"eta_l": 0.1, "steps": 2}
 
@@ -77,12 +77,12 @@ def test_zero_variates_are_fedavg(crowd):
 
 def test_costs():
     """A round: A·K·b' gradients; down x, c and up Δ and the change of c_i: 4A vectors. Option I adds A·b gradients. The
-    start-up pass (M·b gradients, a vector each way and client) stands on its own."""
-    run = simulate(Scaffold(**STEPS), PAIR, rounds=1)
+    start-up pass (M·b gradients, a vector each way and client) stands on its own. Here M = A = 2, b' = 1, b = 3."""
+    run = simulate(Scaffold(**STEPS, small_batch=1), TRIPLES, rounds=1)
     assert run.ledger.totals() == {"gradient_samples": 4, "bits_up": 4 * 64, "bits_down": 4 * 64}
-    assert run.start_up.totals() == {"gradient_samples": 2, "bits_up": 2 * 64, "bits_down": 2 * 64}
-    first = simulate(Scaffold(**STEPS, option="I", start_up="zeros"), PAIR, rounds=1)
-    assert first.ledger.totals() == {"gradient_samples": 4 + 2, "bits_up": 4 * 64, "bits_down": 4 * 64}
+    assert run.start_up.totals() == {"gradient_samples": 6, "bits_up": 2 * 64, "bits_down": 2 * 64}
+    first = simulate(Scaffold(**STEPS, small_batch=1, option="I", start_up="zeros"), TRIPLES, rounds=1)
+    assert first.ledger.totals() == {"gradient_samples": 4 + 6, "bits_up": 4 * 64, "bits_down": 4 * 64}
     assert first.start_up.gradient_samples == 0
 
 
