@@ -17,7 +17,7 @@ def test_two_classes_for_every_client() -> None:
 def test_one_chart_for_a_federation_whatever_the_seeds() -> None:
     configs = [load_config({"seed": seed, "clients": clients}) for clients in (20, 30) for seed in (3, 4)]
     notes = [section.note for section in client_bars(configs)]
-    assert notes == [f"Training samples of all {clients} clients, by class, for seed 3." for clients in (20, 30)]
+    assert notes == [f"Training samples of all {clients} clients, for seed 3." for clients in (20, 30)]
 
 
 def test_many_clients_and_no_classes() -> None:

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fedamd.report.content import (
-    Column,
-    comparison_table,
     page_sections,
     page_status,
     page_subtitle,
@@ -66,22 +64,3 @@ def test_who_did_not_reply_is_shown(trained: Train) -> None:
     assert isinstance(bars, Bars)
     assert "no reply" in [stack["label"] for stack in bars.stacks]
     assert [sum(counts) for counts in zip(*(stack["values"] for stack in bars.stacks), strict=True)] == [3] * 4
-
-
-def test_a_row_for_every_method(trained: Train) -> None:
-    names = {"a": "fedamd", "b": "fedavg"}
-    runs = read_runs([trained(f"{key}{s}", seed=s, **{"algorithm.name": names[key]}) for key in names for s in (0, 1)])
-    table = comparison_table(runs, 0.0001)
-    assert [[cell.text for cell in row[:2]] for row in table.rows] == [["fedamd", "finished"], ["fedavg", "finished"]]
-    at = list(table.columns).index("rounds\nto 0.01%")
-    assert [row[at].text for row in table.rows] == ["1 ± 0", "1 ± 0"]
-
-
-def test_columns_mark_the_best_mean_over_seeds() -> None:
-    """Means 2 and 3; ± is the sample standard deviation √((1² + 1²)/1) of (1, 3), which is 1.4."""
-    first, second, third = Column("n", "key", best=min).cells([[1, 3], [3, 3], [None, 1]])
-    assert (first.text, first.tone) == ("2 ± 1.4", "best")
-    assert (second.text, second.tone) == ("3 ± 0", "")
-    assert (third.text, third.value) == ("1 of 2", None)
-    (percent,) = Column("n", "key", 100, "%", max).cells([[0.12345]])
-    assert (percent.text, percent.tone) == ("12.35%", "")

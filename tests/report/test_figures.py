@@ -40,6 +40,14 @@ def test_where_nothing_is_classified_the_loss_is_drawn(tmp_path: Path) -> None:
     assert draw_costs([curve("a", measure="loss")], tmp_path / "a.svg", target=0.5).exists()
 
 
+def test_a_curve_that_diverged_does_not_set_the_scale(tmp_path: Path) -> None:
+    """Values up to 0.12·4 give ticks up to 40%; with 10⁹ in the range there would be none of these."""
+    away = Point(dict.fromkeys(AXES, 5.0), 1e9, 1e9, 1e9)
+    diverged = Curve("b", (0,), 1, {"accuracy": [away]})
+    picture = draw_costs([curve("a"), diverged], tmp_path / "a.svg")
+    assert "40%" in picture.read_text()
+
+
 def test_mistakes_are_sentences(tmp_path: Path) -> None:
     with pytest.raises(FedamdError, match=r"use \.png, \.svg or \.pdf"):
         draw_measures([curve("a")], tmp_path / "a.docx")

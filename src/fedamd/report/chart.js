@@ -22,6 +22,7 @@ const dash = (number) => [null, "7 3", "2 3"][Math.floor(number / PALETTE) % 3];
 function short(value) {
   if (value === null || !Number.isFinite(value)) return "–";
   const size = Math.abs(value);
+  if (size >= 1e9) return value.toExponential(1).replace("e+", "e");
   if (size >= 1e6) return Number((value / 1e6).toPrecision(3)) + "M";
   if (size >= 1e4) return Number((value / 1e3).toPrecision(3)) + "k";
   return String(Number(value.toPrecision(size >= 1000 ? 4 : 3)));
@@ -58,7 +59,8 @@ class Frame {
     new ResizeObserver(() => this.spec && this.draw(this.spec)).observe(this.host);
   }
 
-  /** spec: x and y ranges, xLabel, yFormat, log, marks(X, Y) → nodes, read(x) → what to tell about a place. */
+  /** spec: x and y ranges, xLabel, yFormat, log, marks(X, Y) → nodes, read(x) → what to tell about a place;
+   *  whole: the places are whole numbers. */
   draw(spec) {
     this.spec = spec;
     const width = this.host.clientWidth;
@@ -94,7 +96,7 @@ class Frame {
     return [
       ...rows.map((tick) => svg("line", { class: "grid", x1: box.left, x2: box.right, y1: Y(tick), y2: Y(tick) })),
       ...rows.map((tick) => svg("text", { x: box.left - 8, y: Y(tick) + 4, "text-anchor": "end" }, format(tick))),
-      ...ticks(...spec.x, Math.max(width / 90, 2)).map((tick) =>
+      ...ticks(...spec.x, Math.max(width / 90, 2)).filter((tick) => !spec.whole || Number.isInteger(tick)).map((tick) =>
         svg("text", { x: X(tick), y: box.bottom + 17, "text-anchor": "middle" }, short(tick))),
       svg("text", { class: "axis", x: (box.left + box.right) / 2, y: this.height - 6, "text-anchor": "middle" }, spec.xLabel),
     ];
@@ -201,21 +203,22 @@ function curves(data) {
 
   function panel([measure, name, format]) {
     const shown = data.lines
-      .map((line, number) => ({ label: line.label, number, ...(line.points[measure] ?? { x: {}, mean: [] }) }))
+      .map((line, number) => ({ label: line.label, number, diverged: line.diverged, ...(line.points[measure] ?? { x: {}, mean: [] }) }))
       .filter((line) => line.mean.length && !state.hidden.has(line.label));
     const log = state.log && format === "number";
     const xs = shown.map((line) => line.x[state.axis]);
     const x = state.zoom ?? [Math.min(0, ...xs.map((values) => values[0])), Math.max(1e-9, ...xs.map((values) => values.at(-1)))];
-    const inside = shown.flatMap((line, which) =>
+    const steady = shown.some((line) => !line.diverged); // lines that run away do not set the scale of the others
+    const inside = shown.filter((line) => !steady || !line.diverged).flatMap((line) =>
       [...line.low, ...line.high].filter((value, index) => {
-        const place = xs[which][index % line.low.length];
+        const place = line.x[state.axis][index % line.low.length];
         return place >= x[0] && place <= x[1] && (!log || value > 0);
       }));
     return {
       name, x, y: range(inside, log), log, yFormat: format,
       xLabel: data.axes.find(([key]) => key === state.axis)[1],
       marks: (X, Y) => [...target(measure, x, X, Y), ...shown.flatMap((line) => strokes(line, state.axis, X, Y, log))],
-      read: (place) => readOut(shown, state.axis, place, FORMATS[format]),
+      read: (place) => readOut(shown, state.axis, place, 0.02 * (x[1] - x[0]), FORMATS[format]),
     };
   }
 
@@ -262,20 +265,22 @@ function strokes(line, axis, X, Y, log) {
   ].filter(Boolean);
 }
 
-/** Every line's value at the point nearest to a place on the axis, the largest first. */
-function readOut(shown, axis, place, format) {
+/** Every line's value at its point nearest to a place on the axis, the largest first; lines without one near are left out. */
+function readOut(shown, axis, place, reach, format) {
   if (!shown.length) return null;
-  const near = shown.map((line) => {
-    const index = line.x[axis].reduce((best, x, i, all) => (Math.abs(x - place) < Math.abs(all[best] - place) ? i : best), 0);
+  const distance = (x) => Math.abs(x - place);
+  const nearest = shown.map((line) => {
+    const index = line.x[axis].reduce((best, x, i, all) => (distance(x) < distance(all[best]) ? i : best), 0);
     return { line, index, x: line.x[axis][index] };
   });
-  const closest = near.reduce((a, b) => (Math.abs(b.x - place) < Math.abs(a.x - place) ? b : a));
+  const closest = nearest.reduce((a, b) => (distance(b.x) < distance(a.x) ? b : a));
+  const near = nearest.filter(({ x }) => Math.abs(x - closest.x) <= reach);
   const rows = near.sort((a, b) => b.line.mean[b.index] - a.line.mean[a.index]).map(({ line, index, x }) => ({
     label: line.label, colour: colour(line.number), at: [x, line.mean[index]],
     text: line.low[index] === line.high[index] ? format(line.mean[index])
       : `${format(line.mean[index])} (${format(line.low[index])} … ${format(line.high[index])})`,
   }));
-  return { x: closest.x, title: short(closest.x), rows };
+  return { x: closest.x, title: `${axis}: ${short(closest.x)}`, rows };
 }
 
 /** Stacked bars: who has how many of what. */
@@ -290,7 +295,7 @@ function bars(data) {
       el("span", {}, el("i", { style: `background:${colour(number)}` }), stack.label)));
     frame.draw({
       name: data.title, x: [data.first - 0.5, data.first + count - 0.5], y: [0, Math.max(1, ...totals) * 1.04],
-      xLabel: data.x_label, marks: (X, Y) => columns(X, Y, count), read: (place) => read(Math.round(place) - data.first, totals),
+      xLabel: data.x_label, whole: true, marks: (X, Y) => columns(X, Y, count), read: (place) => read(Math.round(place) - data.first, totals),
     });
   }
 

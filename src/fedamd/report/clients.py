@@ -30,7 +30,7 @@ def _bars(config: Config) -> Section:
     first = f"the first {shown} of {len(clients)} clients" if shown < len(clients) else f"all {shown} clients"
     return Bars(
         title=title,
-        note=f"Training samples of {first}, by class, for seed {config.seed}.",
+        note=f"Training samples of {first}, for seed {config.seed}.",
         stacks=[{"label": label, "values": counts} for label, counts in _counts(dataset, clients, shown).items()],
         x_label="client",
         each="client",

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fedamd.errors import FedamdError
-from fedamd.report.curves import AXES, MEASURES, Curve
+from fedamd.report.curves import AXES, MEASURES, Curve, Point
 
 # Okabe & Ito's colours in an order that keeps neighbours apart for colour-blind readers too; dashes tell repeats apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5B5B5B")
@@ -37,6 +37,7 @@ def _draw(curves: Sequence[Curve], panels: Sequence[tuple[str, str]], path: Path
         if target is not None:
             axes.axhline(target, color=INK, linewidth=0.8, linestyle=":", zorder=1)
         _dress(axes, AXES[axis], measure)
+        _scale(axes, [point for curve in curves if not curve.diverged for point in curve.points.get(measure, [])])
     handles, names = figure.axes[0].get_legend_handles_labels()
     if len(names) > 1:
         columns = min(len(names), 2 * len(panels))
@@ -55,6 +56,14 @@ def _line(axes: Any, curve: Curve, axis: str, measure: str, number: int) -> None
     if len(curve.seeds) > 1:
         low, high = [point.low for point in points], [point.high for point in points]
         axes.fill_between(x, low, high, color=colour, alpha=0.16, linewidth=0)
+
+
+def _scale(axes: Any, points: Sequence[Point]) -> None:
+    """Let the curves that did not diverge set the scale."""
+    if points:
+        low, high = min(point.low for point in points), max(point.high for point in points)
+        air = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
+        axes.set_ylim(low - air, high + air)
 
 
 def _dress(axes: Any, label: str, measure: str) -> None:
