@@ -134,6 +134,22 @@ def test_objects_of_a_run_must_be_given_again(tmp_path):
     assert torch.equal(result.x, whole.x)
 
 
+def test_a_run_killed_while_its_folder_was_made_can_be_resumed(run):
+    whole = checkpoint.load(run / "model.safetensors")[0]["x"]
+    for path in run.iterdir():
+        if path.name != "config.toml":
+            path.unlink()
+    assert torch.equal(fedamd.resume(run).x, whole)
+
+
+def test_two_processes_do_not_work_in_one_folder(run):
+    before = contents(run)
+    with Folder.open(run).alone(), pytest.raises(FedamdError, match="another process is at work on the run"):
+        fedamd.resume(run, rounds=8)
+    assert contents(run) == before
+    assert fedamd.resume(run, rounds=8).summary["rounds"] == 8  # the lock is gone with its holder
+
+
 def test_default_folders_differ(tmp_path):
     config = fedamd.load_config(CONFIG)
     first = default_folder(config, tmp_path)

@@ -3,7 +3,7 @@
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,8 @@ def run(
     engine = engine_for(experiment, join(settled.device))  # before the folder: what cannot run leaves nothing behind
     given = _given(dataset, model, algorithm)
     folder = Folder.create(Path(out), settled, is_writer(), given) if out is not None else None
-    return train(experiment, engine, folder, listen)
+    with folder.alone() if folder else nullcontext():
+        return train(experiment, engine, folder, listen)
 
 
 def resume(
@@ -82,7 +83,8 @@ def resume(
     opened.check_given(_given(dataset, model, algorithm))
     experiment = build_experiment(opened.config(changes), dataset=dataset, model=model, algorithm=algorithm)
     engine = engine_for(experiment, join(experiment.config.device))
-    return train(experiment, engine, opened, listen, restore=True)
+    with opened.alone():
+        return train(experiment, engine, opened, listen, restore=True)
 
 
 def train(

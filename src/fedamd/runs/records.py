@@ -9,10 +9,12 @@ summary.json            written when the run ends
 """
 
 import json
+import os
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from importlib import metadata
 from pathlib import Path
@@ -27,11 +29,14 @@ from fedamd.runs.config import Config, load_config, to_toml
 from fedamd.runs.run import Record, Run
 from fedamd.runs.summary import summarise
 
+try:
+    import fcntl
+except ImportError:  # no locks on this system
+    fcntl = None  # type: ignore[assignment]
+
 CONFIG, ENVIRONMENT, METRICS = "config.toml", "environment.json", "metrics.jsonl"
 CHECKPOINT, MODEL, SUMMARY, HELD = "checkpoint.safetensors", "model.safetensors", "summary.json", "held.sqlite"
-
-
-_CHANGEABLE = frozenset(
+_CHANGEABLE = frozenset(  # in a run that has begun: what leaves its trajectory alone
     ("rounds", "target_accuracy", "evaluate_every", "checkpoint_every", "engine", "oracle", "device", "micro_batch")
 )
 
@@ -74,6 +79,22 @@ class Folder:
             raise FedamdError(f"{path} holds no run (no {CONFIG} in it): --resume takes the folder of a run")
         return cls(path, writes)
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Refuse to share the folder with another process; the system lets go of it however this one ends."""
+        if fcntl is None or not self._writes:
+            yield
+            return
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise FedamdError(f"another process is at work on the run in {self.path}") from None
+            yield
+        finally:
+            os.close(descriptor)
+
     def config(self, changes: Mapping[str, Any] | None = None) -> Config:
         """The run's config; only what leaves its trajectory alone may be changed."""
         for key in changes or {}:
@@ -85,7 +106,8 @@ class Folder:
 
     def check_given(self, given: Mapping[str, str]) -> None:
         """Refuse to go on without the objects the run began with, or with others."""
-        begun = _read_json(self.path / ENVIRONMENT).get("given", {})
+        path = self.path / ENVIRONMENT
+        begun = _read_json(path).get("given", {}) if path.exists() else {}  # killed before it was written
         for name in begun.keys() | given.keys():
             if begun.get(name) != given.get(name):
                 raise FedamdError(
