@@ -126,7 +126,9 @@ def simulate(raw: Mapping[str, Any], drop: set[tuple[int, int]] = frozenset()) -
     settled = load_config(dict(raw))
     experiment = build_experiment(settled)
     run = Run(experiment)
-    drive([run], _Dropping(make_engine("loop", "auto", experiment.model, experiment.dataset), set(drop)), lambda *_: None)
+    drive(
+        [run], _Dropping(make_engine("loop", "auto", experiment.model, experiment.dataset), set(drop)), lambda *_: None
+    )
     return run
 
 

@@ -84,5 +84,5 @@ def test_a_folder_that_cannot_be_used_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(FedamdError, match="cannot create"):
         Memory(tmp_path / "file", 0, "a")
     (tmp_path / "client-0.sqlite").write_text("no database, this is")
-    with pytest.raises(FedamdError, match="client-0.sqlite"):
+    with pytest.raises(FedamdError, match=r"client-0\.sqlite"):
         Memory(tmp_path, 0, "a").numbers()

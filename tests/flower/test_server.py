@@ -39,7 +39,7 @@ def killing(_: Message, answer: Answer) -> None:
 def test_a_killed_server_goes_on_as_if_nothing_had_happened(
     federation: Make, algorithm: dict[str, Any], when: int
 ) -> None:
-    """It dies after one client of a round has done its work and others have not been asked: that round is done again."""
+    """It dies after one client of a round has done its work, before others were asked: that round is done again."""
     raw = config(algorithm)
     one = federation(raw)
     one.grid.faults = {(when, client): killing for client in range(4)}
@@ -57,8 +57,8 @@ def test_a_killed_server_goes_on_as_if_nothing_had_happened(
 def test_a_server_killed_between_two_exchanges_of_a_round_goes_back_to_versions_of_the_round_before(
     federation: Make,
 ) -> None:
-    """BVR-L-SGD asks its clients for v_i twice in the first round of a period: the first answers are accepted, but in no
-    checkpoint yet, when the server dies during the second exchange of round 2."""
+    """BVR-L-SGD asks its clients for v_i twice in the first round of a period: the first answers are accepted, but in
+    no checkpoint yet, when the server dies during the second exchange of round 2."""
     raw = config({"name": "bvr-l-sgd", "period": 2, "steps": 2}, cohort=4)
     one = federation(raw)
 
@@ -157,8 +157,11 @@ def test_the_invariant_under_faults(federation: Make, seed: int) -> None:
         try:
             run = one.lead()
             break
-        except (Killed, FedamdError) as stop:
-            assert not isinstance(stop, FedamdError) or "min_replies" in str(stop)
+        except Killed:
+            continue
+        except FedamdError as stop:
+            if "min_replies" not in str(stop):
+                raise
     assert run.t == 20
     assert set(seen) == {"good", "lost", "never", "later", "killed"}
     torch.testing.assert_close(run.state.total, total_of_the_accepted(one), atol=1e-5, rtol=0)
