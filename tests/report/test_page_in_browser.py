@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fedamd.report.content import page_sections
-from fedamd.report.page import Picture, Section, Table, build_page, cell
+from fedamd.report.page import Curves, Picture, Section, Table, build_page, cell
 from fedamd.report.stored import read_runs
 
 pytestmark = pytest.mark.browser
@@ -66,15 +66,15 @@ def test_the_pointer_reads_values_and_the_legend_hides_lines(visit: Visit, page:
 def test_dragging_zooms_and_a_button_resets(visit: Visit, page: str) -> None:
     shown = visit(page)
     labels = shown.locator(".plot").first.locator("text")
-    before = labels.all_inner_texts()
+    before = labels.all_text_contents()
     box = shown.locator(".plot").first.bounding_box()
     shown.mouse.move(box["x"] + 100, box["y"] + 80)
     shown.mouse.down()
     shown.mouse.move(box["x"] + 200, box["y"] + 80, steps=3)
     shown.mouse.up()
-    assert labels.all_inner_texts() != before
+    assert labels.all_text_contents() != before
     shown.get_by_role("button", name="reset zoom").click()
-    assert labels.all_inner_texts() == before
+    assert labels.all_text_contents() == before
 
 
 def test_losses_can_be_logarithmic(visit: Visit, page: str) -> None:
@@ -82,6 +82,19 @@ def test_losses_can_be_logarithmic(visit: Visit, page: str) -> None:
     before = shown.locator(".plot path.line").all()[-1].get_attribute("d")
     shown.get_by_role("button", name="log loss").click()
     assert shown.locator(".plot path.line").all()[-1].get_attribute("d") != before
+
+
+def test_narrow_ranges_have_distinct_labels(visit: Visit, tmp_path: Path) -> None:
+    points = {"x": {"rounds": [0, 1]}, "mean": [3.541, 3.542], "low": [3.541, 3.542], "high": [3.541, 3.542]}
+    chart = Curves(
+        title="C",
+        axes=[("rounds", "rounds", "rounds")],
+        panels=[("loss", "loss", "number")],
+        lines=[{"label": "a", "diverged": False, "points": {"loss": points}}],
+    )
+    labels = visit(write(tmp_path, [chart])).locator(".plot text[text-anchor=end]").all_text_contents()
+    assert len(labels) > 2
+    assert len(set(labels)) == len(labels)
 
 
 def test_light_and_dark(visit: Visit, page: str) -> None:

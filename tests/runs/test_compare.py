@@ -2,6 +2,7 @@
 
 import csv
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from fedamd.errors import FedamdError
 from fedamd.report.stored import read_run
 from fedamd.runs.compare import TARGET, compare, contestants, row
 from fedamd.runs.config import Config, load_config
+from fedamd.runs.run import Record, Run
 
 SMALL = """
 rounds = 3
@@ -112,6 +114,16 @@ def test_a_method_that_diverges_does_not_stop_the_others(tmp_path: Path) -> None
     assert [entry["status"] for entry in comparison.rows] == ["diverged", "finished"]
     assert comparison.rows[0]["rounds"] < 3
     assert comparison.target == TARGET
+
+
+def test_an_interruption_ends_the_comparison(tmp_path: Path) -> None:
+    def interrupt(one: Run, _: Record) -> None:
+        if one.t == 1:
+            signal.raise_signal(signal.SIGINT)
+
+    comparison = compare([small(), small(name="fedavg")], tmp_path / "out", listen=interrupt)
+    assert [(entry["method"], entry["status"]) for entry in comparison.rows] == [("fedamd", "interrupted")]
+    assert not (tmp_path / "out" / "fedavg").exists()
 
 
 def test_what_is_written(tmp_path: Path) -> None:

@@ -29,6 +29,9 @@ function short(value) {
 }
 const FORMATS = { number: short, percent: (value) => `${Number((100 * value).toFixed(2))}%` };
 
+/** The labels, with all their digits where short ones would repeat. */
+const distinct = (labels, values) => (new Set(labels).size === labels.length ? labels : values.map((value) => String(value)));
+
 /** Round numbers between low and high, about `count` of them. */
 function ticks(low, high, count) {
   const raw = (high - low) / count || 1;
@@ -93,9 +96,10 @@ class Frame {
     const { box, X, Y } = this;
     const format = FORMATS[spec.yFormat ?? "number"];
     const rows = spec.log ? logTicks(...spec.y) : ticks(...spec.y, 5);
+    const labels = distinct(rows.map(format), rows);
     return [
       ...rows.map((tick) => svg("line", { class: "grid", x1: box.left, x2: box.right, y1: Y(tick), y2: Y(tick) })),
-      ...rows.map((tick) => svg("text", { x: box.left - 8, y: Y(tick) + 4, "text-anchor": "end" }, format(tick))),
+      ...rows.map((tick, index) => svg("text", { x: box.left - 8, y: Y(tick) + 4, "text-anchor": "end" }, labels[index])),
       ...ticks(...spec.x, Math.max(width / 90, 2)).filter((tick) => !spec.whole || Number.isInteger(tick)).map((tick) =>
         svg("text", { x: X(tick), y: box.bottom + 17, "text-anchor": "middle" }, short(tick))),
       svg("text", { class: "axis", x: (box.left + box.right) / 2, y: this.height - 6, "text-anchor": "middle" }, spec.xLabel),

@@ -11,6 +11,7 @@ from fedamd.report.curves import AXES, MEASURES, Curve, Point
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5B5B5B")
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)))
 INK, FAINT = "#26323d", "#d9dee3"
+_LETTERS = 10  # that a legend has room for in an inch
 
 
 def draw_measures(curves: Sequence[Curve], path: Path) -> Path:
@@ -40,8 +41,10 @@ def _draw(curves: Sequence[Curve], panels: Sequence[tuple[str, str]], path: Path
         _scale(axes, [point for curve in curves if not curve.diverged for point in curve.points.get(measure, [])])
     handles, names = figure.axes[0].get_legend_handles_labels()
     if len(names) > 1:
-        columns = min(len(names), 2 * len(panels))
-        figure.legend(handles, names, loc="outside lower center", ncols=columns, frameon=False, labelcolor=INK)
+        columns = max(1, int(_LETTERS * figure.get_figwidth() / (max(map(len, names)) + 6)))
+        figure.legend(
+            handles, names, loc="outside lower center", ncols=min(columns, len(names)), frameon=False, labelcolor=INK
+        )
     elif names:
         figure.suptitle(names[0], color=INK, fontsize=11, fontweight="bold")
     return _save(figure, path)

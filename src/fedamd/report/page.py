@@ -48,7 +48,8 @@ class Facts(Section):
 class Curves(Section):
     """Lines with bands in panels that share their axis, zoom and legend.
 
-    `lines` are {"label": …, "points": {measure: {"x": {axis: […]}, "mean": […], "low": […], "high": […]}}}.
+    `lines` are {"label": …, "diverged": …, "points": {measure: points}} with points = {"x": {axis: […]}, "mean": […],
+    "low": […], "high": […]}. A line that diverged does not set the scale of the others.
     """
 
     axes: Sequence[tuple[str, str, str]]  # key, label at the axis, name on the button
