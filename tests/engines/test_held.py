@@ -67,6 +67,17 @@ def test_a_store_restored_from_its_tensors_goes_on_like_the_first():
     assert second.fresh(EVERYONE) == first.fresh(EVERYONE) == [False, False, True, True, False, True]
 
 
+def test_every_stack_of_a_checkpoint_has_a_row_for_every_client():
+    """Also one of a name that later clients never wrote."""
+    held = MemoryHeld()
+    held.write([3], {"a": rows(1), "b": rows(2)})
+    held.write([5, 0], {"a": rows(10, 20)})
+    tensors = held.tensors()
+    assert tensors["clients"].tolist() == [3, 5, 0]
+    assert tensors["a"][:, 0].tolist() == [1, 10, 20]
+    assert tensors["b"][:, 0].tolist() == [2, 0, 0]
+
+
 def test_what_is_read_is_a_copy():
     held = MemoryHeld()
     held.write([0], {"a": rows(1)})

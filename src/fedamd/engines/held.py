@@ -89,7 +89,8 @@ class MemoryHeld:
     def tensors(self) -> dict[str, Tensor]:
         """Everything, for a checkpoint."""
         clients = torch.tensor(list(self._slots), dtype=torch.int64)
-        return {"clients": clients} | {name: stack[: len(clients)] for name, stack in self._stacks.items()}
+        stacks = {name: self._room_for(name, stack)[: len(clients)] for name, stack in self._stacks.items()}
+        return {"clients": clients} | stacks
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
         """Back to what `tensors` gave."""
