@@ -208,6 +208,14 @@ def test_the_first_local_step_spends_no_gradient():
     assert oracle.calls == ["loss", "difference", "difference"]
 
 
+def test_p_can_be_any_function_of_the_round():
+    method = {"eta_l": 0.1, "steps": 2, "small_batch": 2}
+    own = trajectory(FedAMD(p=lambda t: float(t % 3 == 0), **method), UNEQUAL, rounds=7, cohort=3)
+    assert torch.equal(own, trajectory(FedAMD(tau=3, **method), UNEQUAL, rounds=7, cohort=3))
+    with pytest.raises(fedamd.FedamdError, match=r"gave 2\.0 for round 1"):
+        trajectory(FedAMD(p=lambda t: 2.0 * t, **method), UNEQUAL, rounds=2)
+
+
 # --- convergence under PL ---
 
 

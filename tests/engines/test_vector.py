@@ -146,12 +146,11 @@ def test_a_bad_row_is_dropped_without_its_neighbours(labelled):
     assert_same(stacked, looped)
 
 
-ORACLES = ["stacked"] if native.available() else ["native", "stacked"]
-
-
-@pytest.mark.parametrize("fast", ORACLES)
+@pytest.mark.parametrize("fast", ["native", "stacked"])
 def test_a_float32_round_of_a_network(fast):
     """Three local steps of an MLP on the digits: sums in another order, so equal to 1e-5 and not to the bit."""
+    if fast == "native" and (reason := native.available()):
+        pytest.skip(reason)
     config = {
         "clients": 12,
         "cohort": 6,

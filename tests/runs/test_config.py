@@ -1,5 +1,6 @@
 """Configs: what is accepted survives a trip through TOML; every mistake is one sentence that names the key."""
 
+import sys
 import tomllib
 
 import pytest
@@ -200,6 +201,17 @@ def test_a_config_survives_toml_and_has_every_default(changes):
     assert config.plain()["clients"] >= 1
     if config.algorithm.name == "fedamd":
         assert {"eta_l", "eta_s", "steps", "start_up"} <= config.plain()["algorithm"].keys()
+
+
+def test_a_schedule_of_the_users_own_survives_toml(tmp_path, monkeypatch):
+    (tmp_path / "own_schedule.py").write_text("def often(t):\n    return 0.25 * (1 + t % 2)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    config = again(load_config({"algorithm": {"p": "own_schedule:often"}}))
+    assert config.plain()["algorithm"]["p"] == "own_schedule:often"
+    assert [config.build_algorithm().schedule(20)(t) for t in range(3)] == [0.25, 0.5, 0.25]
+    with pytest.raises(FedamdError, match=r"own_schedule has no 'oftn' \(did you mean often\?\)"):
+        load_config({"algorithm": {"p": "own_schedule:oftn"}})
 
 
 values = st.recursive(
