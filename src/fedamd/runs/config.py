@@ -133,6 +133,7 @@ def load_config(
     for key, value in sorted((changes or {}).items(), key=lambda change: not change[0].endswith(".name")):
         _put(raw, key, value)  # names first: naming another thing drops the options of the former one
     try:
+        _refuse_booleans(raw, {name: field.default for name, field in Config.model_fields.items()})
         return Config.model_validate(raw)
     except ValidationError as error:
         raise FedamdError(f"{where}: {_sentence(error, Config)}") from None
@@ -210,12 +211,20 @@ def _instance(kind: Callable[..., T], options: Mapping[str, Any], where: str) ->
             raise FedamdError(
                 f"{where}.{name}: unknown key{suggestion(name, allowed)}; allowed are {', '.join(allowed)}"
             )
+    _refuse_booleans(options, {field.name: field.default for field in dataclasses.fields(kind)}, f"{where}.")  # type: ignore[arg-type]
     try:
         return TypeAdapter[T](kind).validate_python(dict(options))  # type: ignore[arg-type]
     except ValidationError as error:
         raise FedamdError(_sentence(error, kind, where)) from None
     except FedamdError as error:
         raise FedamdError(f"{where}: {error}") from None
+
+
+def _refuse_booleans(values: Mapping[str, Any], defaults: Mapping[str, Any], where: str = "") -> None:
+    """`true` would pass for the number 1."""
+    for name, value in values.items():
+        if isinstance(value, bool) and name in defaults and not isinstance(defaults[name], bool):
+            raise FedamdError(f"{where}{name}: should be a number or a word, not {str(value).lower()}")
 
 
 def _sentence(error: ValidationError, kind: Any, where: str = "") -> str:
