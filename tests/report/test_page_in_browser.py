@@ -9,16 +9,21 @@ import pytest
 from fedamd.report.content import page_sections
 from fedamd.report.page import Curves, Picture, Section, Table, build_page, cell
 from fedamd.report.stored import read_runs
+from fedamd.runs.api import run
 
 pytestmark = pytest.mark.browser
 Visit = Callable[..., Any]
 
 
-@pytest.fixture
-def page(trained: Callable[..., Path], tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The address of a page about two seeds of FedAMD and one of FedAvg."""
-    folders = [trained("a"), trained("b", seed=1), trained("c", **{"algorithm.name": "fedavg"})]
-    return write(tmp_path, page_sections(read_runs(folders)))
+    folder = tmp_path_factory.mktemp("runs")
+    small: dict[str, Any] = {"rounds": 4, "clients": 6, "cohort": 3}
+    run(small | {"algorithm": {"p": 0.5}}, out=folder / "a")
+    run(small | {"algorithm": {"p": 0.5}, "seed": 1}, out=folder / "b")
+    run(small | {"algorithm": {"name": "fedavg"}}, out=folder / "c")
+    return write(folder, page_sections(read_runs([folder])))
 
 
 def write(folder: Path, sections: list[Section]) -> str:
