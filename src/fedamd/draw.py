@@ -8,6 +8,7 @@ continues exactly, and nothing about a generator has to be saved.
 
 from collections.abc import Sequence
 from enum import IntEnum
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -70,6 +71,7 @@ def keys(beginnings: Tensor, *address: Tensor) -> Tensor:
     return beginnings
 
 
+@lru_cache(maxsize=1 << 16)  # runs of a sweep that share a seed ask for the same draws
 def uniform(seed: int, purpose: Purpose, *address: int) -> float:
     """A number in [0, 1)."""
     return (bits(seed, purpose, *address) >> 11) * 2.0**-53
@@ -81,6 +83,7 @@ def uniforms(rows: Tensor, count: int, dtype: torch.dtype) -> Tensor:
     return ((words >> 40) & (_WORD >> 40)).to(dtype) * 2.0**-24
 
 
+@lru_cache(maxsize=1 << 10)
 def sample(population: int, count: int, seed: int, purpose: Purpose, *address: int) -> tuple[int, ...]:
     """`count` of range(population), uniformly and without replacement, in increasing order.
 

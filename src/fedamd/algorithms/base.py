@@ -6,7 +6,7 @@ next `State`. An algorithm knows nothing of batching, devices, processes or netw
 algorithm it executes.
 
 A role's function is written for ONE client whose vectors are (d,). An engine may call it once for many clients, with
-vectors (n, d) and numbers (n, 1): arithmetic must act on the last axis only (`v.sum(-1, keepdim=True)`, never `v.sum()`).
+vectors (n, d) and numbers (n, 1): arithmetic must act on the last axis only (`v.sum(-1, keepdim=True)`, not `v.sum()`).
 """
 
 from abc import ABC, abstractmethod
@@ -51,7 +51,7 @@ class State(Values):
         return value
 
 
-# --- the client's side -------------------------------------------------------------------------------------------------
+# --- the client's side ---
 
 
 class Gradient(Protocol):
@@ -139,7 +139,7 @@ def role(
     return decorate
 
 
-# --- the server's side -------------------------------------------------------------------------------------------------
+# --- the server's side ---
 
 
 class Exchange:
@@ -233,7 +233,7 @@ class Turn:
 class Algorithm(ABC):
     """A federated method: frozen hyper-parameters, and the server's side as generators."""
 
-    def start(self, x: Tensor, federation: Federation) -> Dialogue:
+    def start(self, x: Tensor, federation: Federation) -> Dialogue:  # noqa: ARG002  for those who ask clients
         """The state before round 0. A generator too, for a method that asks its clients first."""
         yield from ()
         return State(x=x)

@@ -26,6 +26,7 @@ class VectorEngine:
         self._samples_at_once = samples_at_once
         self._micro_batch = micro_batch
         self._graphs: dict[Hashable, _Graph] = {}
+        self._pool: Any = None  # graphs are replayed one after the other and can share their memory
 
     def execute(self, requests: Sequence[Request]) -> list[Answers]:
         answers: list[dict[str, Replies]] = [{} for _ in requests]
@@ -58,8 +59,9 @@ class VectorEngine:
         shapes = tuple(tuple(tensor.shape[1:]) for tensor in stack.tensors())
         key = (role, rows, shapes)
         if key not in self._graphs:
+            self._pool = self._pool or torch.cuda.graph_pool_handle()
             self._graphs[key] = _Graph(
-                lambda padded: play_stacked(role, padded, self._oracle, self._micro_batch), stack, rows
+                lambda padded: play_stacked(role, padded, self._oracle, self._micro_batch), stack, rows, self._pool
             )
         return self._graphs[key](stack)
 
@@ -67,19 +69,15 @@ class VectorEngine:
 class _Graph:
     """A role's local loop for a fixed number of rows, captured once and replayed."""
 
-    _pool: Any = None  # graphs are replayed one after the other and can share their memory
-
-    def __init__(self, play: Callable[[Stack], Outcome], like: Stack, rows: int) -> None:
+    def __init__(self, play: Callable[[Stack], Outcome], like: Stack, rows: int, pool: Any) -> None:
         self._static = like.map([_padded(tensor, rows) for tensor in like.tensors()])
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):  # kernels are compiled and libraries initialised before the capture
             play(self._static)
         torch.cuda.current_stream().wait_stream(side)
-        if _Graph._pool is None:
-            _Graph._pool = torch.cuda.graph_pool_handle()
         self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph, pool=_Graph._pool):
+        with torch.cuda.graph(self._graph, pool=pool):
             self._outcome = play(self._static)
 
     def __call__(self, stack: Stack) -> Outcome:

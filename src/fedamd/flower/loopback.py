@@ -29,8 +29,8 @@ class Loopback:
         self.tls = tls
         self.nodes: dict[int, subprocess.Popen[bytes]] = {}
         self._all: list[subprocess.Popen[bytes]] = []
-        self._mark = secrets.token_hex(8)
-        self._port, *self._node_ports = _free_ports(1 + clients)
+        self.mark = secrets.token_hex(8)  # in the environment of all its processes
+        self._port, self.spare_port, *self._node_ports = _free_ports(2 + clients)
 
     @property
     def home(self) -> Path:
@@ -49,7 +49,7 @@ class Loopback:
     def __enter__(self) -> Self:
         refuse_if_running(self.folder)
         self.home.mkdir(parents=True, exist_ok=True)
-        (self.folder / "mark").write_text(self._mark, encoding="utf-8")
+        (self.folder / "mark").write_text(self.mark, encoding="utf-8")
         try:
             self._start_superlink()
             for client in range(self.clients):
@@ -79,7 +79,7 @@ class Loopback:
 
     def stop(self) -> None:
         """End every process of this federation."""
-        processes.end_all(self._mark, self._all)
+        processes.end_all(self.mark, self._all)
         (self.folder / "mark").unlink(missing_ok=True)
 
     def dead(self) -> list[int]:
@@ -112,14 +112,14 @@ class Loopback:
             public = write_client_key(keys / f"client-{client}")
             lines.append(f"{client} {public}\n")
             command = ["flwr", "supernode", "register", str(keys / f"client-{client}.pub"), CONNECTION]
-            env = processes.environment(self.home, self._mark)
+            env = processes.environment(self.home, self.mark)
             done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise FedamdError(f"the SuperLink did not take the key of client {client}: {done.stdout}{done.stderr}")
         self.keys.write_text("".join(lines), encoding="utf-8")
 
     def _start(self, command: list[str], name: str) -> subprocess.Popen[bytes]:
-        env = processes.environment(self.home, self._mark)
+        env = processes.environment(self.home, self.mark)
         process = processes.start(command, env, self.folder / "logs" / f"{name}.log")
         self._all.append(process)
         return process

@@ -1,0 +1,199 @@
+"""Running the paper's experiments, every finished run stored.
+
+The paper takes each method at its best rates and averages three seeds. Here every pair of the grid is run on one seed,
+the few best of them on all seeds, and the pair with the best mean final accuracy is the cell's result: rates at the
+edge of stability can be best on one seed and collapse on the next.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from fedamd.engines.distributed import Ranks
+from fedamd.errors import FedamdError
+from fedamd.paper.experiments import EXPERIMENTS, METHODS, Cell, Experiment
+from fedamd.paper.store import Store
+from fedamd.runs.api import deferred_interrupt, engine_for
+from fedamd.runs.config import Config, load_config
+from fedamd.runs.experiment import build_experiment
+from fedamd.runs.rounds import drive
+from fedamd.runs.run import Listener, Run
+
+Rates = tuple[float, float]  # η_l, η_s
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How long, how often and where."""
+
+    rounds: int = 400
+    seeds: int = 3
+    finalists: int = 3  # how many pairs of rates are run on all seeds
+    device: str = "cpu"
+    rates: str = "grid"  # "grid": each cell's own best; "table2": those chosen there for the same method and cohort
+
+    def config(self, cell: Cell, rates: Rates, seed: int) -> Config:
+        return load_config(cell.config(*rates, seed, self.rounds), {"device": self.device})
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A cell's result: the rates that were best, how every pair of the grid did, and the runs over seeds."""
+
+    cell: Cell
+    rates: Rates
+    grid: Mapping[Rates, Mapping[str, Any]]
+    runs: Sequence[Mapping[str, Any]]
+    finalists: int  # how many pairs of rates have been run on all seeds
+
+
+QUICK = Protocol(rounds=12, seeds=1, finalists=1)
+
+
+def quick(experiment: Experiment) -> Experiment:
+    """A small share of an experiment, to see that everything works: the smallest cohort and two pairs of rates."""
+    smallest = min(cell.cohort for cell in experiment.cells)
+    few = tuple(cell for cell in experiment.cells if cell.cohort == smallest)
+    return replace(experiment, cells=few, local_rates=(0.1, 0.03), server_rates=(1.0,))
+
+
+def reproduce(
+    experiment: Experiment,
+    folder: Path,
+    protocol: Protocol,
+    listen: Listener,
+    announce: Callable[[str], None] = lambda _: None,
+) -> list[Outcome]:
+    """All cells of an experiment; what is in the store already is not run again. Ctrl-C stops after a round."""
+    store = Store(folder / f"{experiment.name}.jsonl")
+    chosen = Store(folder / "table2.jsonl") if protocol.rates == "table2" else None
+    with deferred_interrupt() as interrupted:
+        runner = _Runner(store, protocol, listen, interrupted)
+        outcomes = []
+        for cell in experiment.cells:
+            announce(f"{experiment.name}: {cell.label}, {cell.panel}")
+            with contextlib.suppress(_Stopped):
+                outcomes.append(_cell(cell, experiment, runner, chosen))
+            if interrupted():
+                break
+    return outcomes
+
+
+def stored(experiment: Experiment, folder: Path, protocol: Protocol) -> list[Outcome]:
+    """The cells of an experiment that are finished, computing nothing."""
+    store = Store(folder / f"{experiment.name}.jsonl")
+    chosen = Store(folder / "table2.jsonl") if protocol.rates == "table2" else None
+    reader = _Runner(store, protocol, lambda *_: None, lambda: True)
+    outcomes = []
+    for cell in experiment.cells:
+        with contextlib.suppress(_Stopped):
+            outcomes.append(_cell(cell, experiment, reader, chosen))
+    return outcomes
+
+
+class _Stopped(Exception):
+    """A cell could not be completed: interrupted."""
+
+
+@dataclass(frozen=True)
+class _Runner:
+    store: Store
+    protocol: Protocol
+    listen: Listener
+    interrupted: Callable[[], bool]
+
+    def finished(self, configs: Sequence[Config], curves: bool, label: str) -> list[Mapping[str, Any]]:
+        """The stored entries of these runs, those missing computed first, in lockstep."""
+        missing = [config for config in configs if self.store.get(config, curves) is None]
+        if missing and not self.interrupted():
+            self._run(missing, curves, label)
+        entries = [self.store.get(config, curves) for config in configs]
+        if any(entry is None for entry in entries):
+            raise _Stopped
+        return [entry for entry in entries if entry is not None]
+
+    def _run(self, configs: Sequence[Config], curves: bool, label: str) -> None:
+        runs = [Run(build_experiment(config)) for config in configs]
+        drive(runs, engine_for(runs[0].experiment, Ranks()), self.listen, self.interrupted)
+        for run in runs:
+            if run.status != "running":
+                algorithm = run.config.algorithm.options
+                context = {"label": label, "cohort": run.config.cohort, "seed": run.config.seed}
+                self.store.add(run, curves, context | {"eta_l": algorithm["eta_l"], "eta_s": algorithm["eta_s"]})
+
+
+def _cell(cell: Cell, experiment: Experiment, runner: _Runner, table2: Store | None) -> Outcome:
+    grid: dict[Rates, Mapping[str, Any]] = {}
+    if table2 is None:
+        pairs = experiment.rates()
+        entries = runner.finished([runner.protocol.config(cell, pair, 0) for pair in pairs], False, cell.label)
+        grid = dict(zip(pairs, entries, strict=True))
+        finalists = best_rates({pair: [entry] for pair, entry in grid.items()})[: runner.protocol.finalists]
+    else:
+        finalists = [_rates_of_table2(cell, table2, runner.protocol)]
+    repeated = _repeated(cell, finalists, runner)
+    rates = best_rates(repeated)[0]
+    return Outcome(cell, rates, grid, repeated[rates], finalists=len(repeated))
+
+
+def _repeated(cell: Cell, finalists: Sequence[Rates], runner: _Runner) -> dict[Rates, list[Mapping[str, Any]]]:
+    """The runs over all seeds of each pair of rates, all in one lockstep; at least of one pair."""
+    configs = {
+        pair: [runner.protocol.config(cell, pair, seed) for seed in range(runner.protocol.seeds)] for pair in finalists
+    }
+    with contextlib.suppress(_Stopped):
+        runner.finished([config for some in configs.values() for config in some], True, cell.label)
+    complete: dict[Rates, list[Mapping[str, Any]]] = {}
+    for pair, some in configs.items():
+        entries = [entry for config in some if (entry := runner.store.get(config, curves=True)) is not None]
+        if len(entries) == len(some):
+            complete[pair] = list(entries)
+    if not complete:
+        raise _Stopped
+    return complete
+
+
+def best_rates(runs: Mapping[Rates, Sequence[Mapping[str, Any]]]) -> list[Rates]:
+    """The pairs by mean final accuracy, best first; a run that diverged counts as no accuracy at all."""
+
+    def mean(pair: Rates) -> float:
+        return fmean(one["final_accuracy"] if one["status"] == "finished" else 0.0 for one in runs[pair])
+
+    return sorted(runs, key=mean, reverse=True)
+
+
+def _rates_of_table2(cell: Cell, table2: Store, protocol: Protocol) -> Rates:
+    """What Table 2's grid chose for the same method with the same cohort (for K = 10, b' = 64, b = full)."""
+    own = {key: value for key, value in cell.algorithm.items() if key in ("p", "tau", "pattern")}
+    constant = "p" in own
+    label = cell.label if cell.label in METHODS else f"FedAMD ({'constant' if constant else 'sequential'})"
+    source = next(c for c in EXPERIMENTS["table2"].cells if (c.label, c.cohort) == (label, cell.cohort))
+    reader = _Runner(table2, protocol, lambda *_: None, lambda: True)
+    try:
+        return _cell(source, EXPERIMENTS["table2"], reader, None).rates
+    except _Stopped:
+        raise FedamdError(
+            f"--rates table2: {label} with {cell.cohort} clients is not in table2.jsonl: run `reproduce table2` first"
+        ) from None
+
+
+def chosen_experiments(names: Sequence[str]) -> Iterator[Experiment]:
+    """Experiments by name; "all" is every one that can be run with the data sets at hand."""
+    for name in names:
+        if name == "all":
+            yield from EXPERIMENTS.values()
+        elif name in EXPERIMENTS:
+            yield EXPERIMENTS[name]
+        else:
+            raise FedamdError(f"there is no experiment '{name}'; there are all, {', '.join(EXPERIMENTS)}")
+
+
+def only(experiment: Experiment, words: Sequence[str]) -> Experiment:
+    """The cells whose label or panel contains every one of these words."""
+    cells = tuple(c for c in experiment.cells if all(word in c.label or word in c.panel for word in words))
+    if not cells:
+        raise FedamdError(f"--only {' '.join(words)} leaves nothing of {experiment.name}")
+    return replace(experiment, cells=cells)
