@@ -1,6 +1,6 @@
 # make run   install what is needed into .venv, train FedAMD on embedded data, draw a picture
 # make test  install the test tools too, check style and types, run the tests
-# make all-tests  the slow and end-to-end tests as well
+# make slow-tests  the slow and end-to-end tests
 
 PYTHON ?= python3
 VENV := .venv
@@ -10,7 +10,7 @@ OUT ?= runs/first
 # two test processes share the cores: one thread each keeps them out of each other's way
 TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
-.PHONY: run test all-tests lint bench clean
+.PHONY: run test slow-tests lint bench clean
 
 run: $(VENV)/.run
 	rm -rf $(OUT)
@@ -20,8 +20,8 @@ run: $(VENV)/.run
 test: $(VENV)/.test lint
 	$(TESTS) -m "not slow"
 
-all-tests: $(VENV)/.test lint
-	$(TESTS)
+slow-tests: $(VENV)/.test
+	$(TESTS) -m slow
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

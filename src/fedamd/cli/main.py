@@ -7,7 +7,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from fedamd import __version__
-from fedamd.cli import compare, data, listing, plan, plot, report, reproduce, run, sweep, watch
+from fedamd.cli import bench, compare, data, listing, plan, plot, report, reproduce, run, sweep, watch
+from fedamd.engines.distributed import ProcessLost, is_writer
 from fedamd.errors import FedamdError
 
 app = typer.Typer(
@@ -18,7 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run, listing, data, plot, sweep, plan, compare, reproduce, report, watch):
+for command in (run, listing, data, plot, sweep, plan, compare, reproduce, report, watch, bench):
     command.register(app)
 
 
@@ -40,7 +41,8 @@ def main() -> None:
     try:
         app()
     except FedamdError as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}")
+        if is_writer() or isinstance(error, ProcessLost):  # of several processes that find one mistake, one tells it
+            Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}")
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

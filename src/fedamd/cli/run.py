@@ -1,6 +1,7 @@
 """`fedamd run`: train, watch, resume."""
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,9 +10,11 @@ import typer
 from fedamd.cli.show import Progress, closing_table
 from fedamd.engines.distributed import is_writer
 from fedamd.errors import FedamdError
+from fedamd.report.tensorboard import TensorBoardListener
 from fedamd.runs.api import Result, resume, run
-from fedamd.runs.config import load_config, parse_setting
+from fedamd.runs.config import Config, load_config, parse_setting
 from fedamd.runs.records import default_folder
+from fedamd.runs.run import Listener, Record, Run
 
 EXIT = {"finished": 0, "diverged": 1, "interrupted": 130}
 
@@ -36,6 +39,7 @@ def command(
     device: Annotated[str | None, typer.Option(help="cpu or cuda.")] = None,
     engine: Annotated[str | None, typer.Option(help="See `fedamd list engines`.")] = None,
     oracle: Annotated[str | None, typer.Option(help="auto, autograd, native or stacked.")] = None,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard events.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON and nothing else.")] = False,
 ) -> None:
     """Train a model over a simulated federation."""
@@ -43,8 +47,7 @@ def command(
     changes = dict(map(parse_setting, settings or [])) | {
         key: value for key, value in words.items() if value is not None
     }
-    with Progress(quiet=as_json or not is_writer()) as progress:
-        result = _train(config, out, resumed, changes, progress)
+    result = _train(config, out, resumed, changes, quiet=as_json or not is_writer(), tensorboard=tensorboard)
     if not is_writer():
         return
     if as_json:
@@ -55,13 +58,21 @@ def command(
 
 
 def _train(
-    config: Path | None, out: Path | None, resumed: Path | None, changes: dict[str, Any], progress: Progress
+    config: Path | None, out: Path | None, resumed: Path | None, changes: dict[str, Any], quiet: bool, tensorboard: bool
 ) -> Result:
-    if resumed is None:
-        settled = load_config(config, changes)
-        return run(settled, out=out or default_folder(settled), listen=progress)
-    if config is not None or out is not None:
+    if resumed and (config or out):
         raise FedamdError(
             "--resume takes its config from the run's folder: give neither a config file nor --out with it"
         )
-    return resume(resumed, listen=progress, **changes)
+    settled = None if resumed else load_config(config, changes)
+    folder = resumed or out or default_folder(settled or Config())
+    with ExitStack() as listening:
+        listeners: list[Listener] = [listening.enter_context(Progress(quiet))]
+        if tensorboard and is_writer():
+            listeners.append(listening.enter_context(TensorBoardListener(folder / "tensorboard")))
+
+        def listen(which: Run, record: Record) -> None:
+            for listener in listeners:
+                listener(which, record)
+
+        return run(settled, out=folder, listen=listen) if settled else resume(folder, listen=listen, **changes)

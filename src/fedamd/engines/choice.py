@@ -13,6 +13,7 @@ from fedamd.errors import FedamdError
 from fedamd.oracles import native, stacked
 from fedamd.oracles.autograd import AutogradOracle
 from fedamd.oracles.base import Batch, Oracle
+from fedamd.oracles.native.oracle import visible_cpus
 
 log = logging.getLogger("fedamd")
 
@@ -26,7 +27,11 @@ ORACLES = {
     "native": "C++ for small networks on a CPU, samples in the SIMD lanes",
     "stacked": "stacks of small networks on a GPU, each with its own weights",
 }
-_SAMPLES_AT_ONCE = {"autograd": 1 << 15, "stacked": 1 << 18, "native": 1 << 10}
+_SAMPLES_AT_ONCE = {
+    "autograd": 1 << 15,
+    "stacked": 1 << 18,
+    "native": 1 << 7,  # two clients of 64 samples: what a thread works on stays in its core's cache
+}
 
 
 def make_engine(name: str, oracle: str, model: nn.Module, dataset: Dataset, micro_batch: int | None = None) -> Engine:
@@ -40,7 +45,10 @@ def make_engine(name: str, oracle: str, model: nn.Module, dataset: Dataset, micr
         name = "loop"
     if name == "loop":
         return LoopEngine(made, micro_batch)
-    return VectorEngine(made, _SAMPLES_AT_ONCE[chosen], micro_batch)
+    workers = (
+        [native.NativeOracle(model, dataset, threads=1) for _ in range(visible_cpus())] if chosen == "native" else []
+    )
+    return VectorEngine(made, _SAMPLES_AT_ONCE[chosen], micro_batch, workers)
 
 
 def _fastest(model: nn.Module, dataset: Dataset) -> str:

@@ -7,6 +7,8 @@ rows, rounded up so that changing numbers of miners seldom capture anew.
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Any
 
 import torch
@@ -19,12 +21,27 @@ from fedamd.oracles.base import Oracle
 
 
 class VectorEngine:
-    """Plays stacks of clients; `samples_at_once` bounds how many samples one gradient call works on."""
+    """Plays stacks of clients.
 
-    def __init__(self, oracle: Oracle, samples_at_once: int, micro_batch: int | None = None) -> None:
+    `samples_at_once` bounds how many samples one gradient call works on. With `workers`, an oracle for each, chunks of
+    clients are played side by side in threads: for oracles that release Python's lock and use one core each.
+    """
+
+    def __init__(
+        self, oracle: Oracle, samples_at_once: int, micro_batch: int | None = None, workers: Sequence[Oracle] = ()
+    ) -> None:
         self._oracle = oracle
         self._samples_at_once = samples_at_once
         self._micro_batch = micro_batch
+        self._idle: SimpleQueue[Oracle] = SimpleQueue()
+        for worker in workers:
+            self._idle.put(worker)
+        self._threads = (
+            # every thread is one worker: PyTorch's own threads would only get in the way of the others
+            ThreadPoolExecutor(len(workers), "client", initializer=torch.set_num_threads, initargs=(1,))
+            if workers
+            else None
+        )
         self._graphs: dict[Hashable, _Graph] = {}
         self._pool: Any = None  # graphs are replayed one after the other and can share their memory
 
@@ -50,7 +67,17 @@ class VectorEngine:
         widest = max((samples.shape[-1] for samples in stack.samples), default=1)
         rows = max(1, self._samples_at_once // min(widest, self._micro_batch or widest))
         chunks = [stack.rows(start, start + rows) for start in range(0, len(stack), rows)]
-        return concatenate([self._play_chunk(role, chunk) for chunk in chunks])
+        if self._threads is None:
+            return concatenate([self._play_chunk(role, chunk) for chunk in chunks])
+        return concatenate(list(self._threads.map(lambda chunk: self._play_beside(role, chunk), chunks)))
+
+    def _play_beside(self, role: Role, stack: Stack) -> Outcome:
+        """A chunk in this thread, with an oracle no other thread is using."""
+        oracle = self._idle.get()
+        try:
+            return play_stacked(role, stack, oracle, self._micro_batch)
+        finally:
+            self._idle.put(oracle)
 
     def _play_chunk(self, role: Role, stack: Stack) -> Outcome:
         if not stack.noise.is_cuda:

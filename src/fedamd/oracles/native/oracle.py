@@ -36,7 +36,7 @@ class NativeOracle:
                 len(layers) // FIELDS,
                 (ctypes.c_int64 * len(shape))(*shape),
                 len(shape),
-                _visible_cpus() if threads is None else threads,
+                visible_cpus() if threads is None else threads,
                 ctypes.byref(self._handle),
                 ctypes.byref(dimension),
             )
@@ -128,7 +128,8 @@ def _load() -> ctypes.CDLL:
     return library
 
 
-def _visible_cpus() -> int:
+def visible_cpus() -> int:
+    """The CPUs this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -1,0 +1,192 @@
+"""How fast this machine simulates a round: the fastest CPU path against a plain PyTorch loop over clients.
+
+The workload W: 100 clients × 600 samples, 20 clients a round, K = 10 local steps on b' = 64 samples, evaluation on
+10,000 images; LeNet-5 or the MLP on Fashion-MNIST (or random images of its shape where it is not installed: the
+arithmetic is the same). Timings are taken in turns, so that both sides see the same disturbances, and reported as
+ratios of medians.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fedamd.algorithms.base import Batches, Exchange, Order
+from fedamd.algorithms.fedamd import aim, mine
+from fedamd.algorithms.local import walk
+from fedamd.data import Dataset, load, where
+from fedamd.data.partition import Iid
+from fedamd.engines import make_engine
+from fedamd.engines.base import Engine, Request, Site
+from fedamd.engines.held import MemoryHeld
+from fedamd.models import MLP, LeNet5
+from fedamd.oracles.objective import flat_parameters
+
+COHORT, STEPS, SMALL, CLIENTS = 20, 10, 64, 100
+RATE = 0.01
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A model and its data, dealt out to the clients."""
+
+    model: nn.Module
+    dataset: Dataset
+    owned: list[Tensor]
+
+    @classmethod
+    def of(cls, model: str) -> "Workload":
+        dataset = load("fashion-mnist") if where("fashion-mnist") else _random_images()
+        clients = Iid()(dataset, CLIENTS, 0)
+        net = LeNet5(1, 28, 28, 10) if model == "lenet5" else MLP(784, 100, 10)
+        return cls(net, dataset, [clients.samples(m) for m in range(CLIENTS)])
+
+
+class PlainLoop:
+    """What one writes first: for each client, load the model, loop over batches, autograd."""
+
+    def __init__(self, work: Workload) -> None:
+        self._work = work
+        self._net = work.model
+        self._x = flat_parameters(work.model)
+
+    def fedavg(self) -> None:
+        for client in range(COHORT):
+            self._load()
+            for _ in range(STEPS):
+                gradients = self._gradients(self._batch(client))
+                self._step(gradients)
+
+    def miners(self) -> None:
+        """The recursive gradient at two points on every batch but the first, as FedAMD's miners take it."""
+        for client in range(COHORT):
+            self._load()
+            g = [torch.zeros_like(p) for p in self._net.parameters()]
+            previous = [p.detach().clone() for p in self._net.parameters()]
+            for k in range(STEPS):
+                batch = self._batch(client)
+                if k:
+                    current = [p.detach().clone() for p in self._net.parameters()]
+                    new = self._gradients(batch)
+                    self._put(previous)
+                    old = self._gradients(batch)
+                    self._put(current)
+                    g = [a + b - c for a, b, c in zip(g, new, old, strict=True)]
+                    previous = current
+                self._step(g)
+
+    def anchors(self) -> None:
+        for client in range(COHORT):
+            self._load()
+            self._gradients(self._work.owned[client])
+
+    @torch.no_grad()
+    def evaluation(self) -> None:
+        data, correct = self._work.dataset, 0
+        for images, labels in zip(data.test_inputs.split(1000), data.test_targets.split(1000), strict=True):  # type: ignore[no-untyped-call]
+            correct += int((self._net(images).argmax(-1) == labels).sum())
+
+    def _load(self) -> None:
+        nn.utils.vector_to_parameters(self._x, self._net.parameters())
+
+    def _batch(self, client: int) -> Tensor:
+        owned = self._work.owned[client]
+        return owned[torch.randperm(len(owned))[:SMALL]]
+
+    def _gradients(self, samples: Tensor) -> list[Tensor]:
+        data = self._work.dataset
+        loss = F.cross_entropy(self._net(data.inputs[samples]), data.targets[samples])
+        return list(torch.autograd.grad(loss, list(self._net.parameters())))
+
+    @torch.no_grad()
+    def _put(self, values: list[Tensor]) -> None:
+        for parameter, value in zip(self._net.parameters(), values, strict=True):
+            parameter.copy_(value)
+
+    @torch.no_grad()
+    def _step(self, gradients: list[Tensor]) -> None:
+        for parameter, gradient in zip(self._net.parameters(), gradients, strict=True):
+            parameter -= RATE * gradient
+
+
+class Rounds:
+    """The same phases through an engine: whole exchanges, batches drawn and replies accepted."""
+
+    def __init__(self, work: Workload, engine: Engine) -> None:
+        self._engine = engine
+        self._x = flat_parameters(work.model)
+        self._site = Site(0, Iid()(work.dataset, CLIENTS, 0), MemoryHeld())
+        self._t = 0
+
+    def fedavg(self) -> None:
+        self._exchange(walk.to(range(COHORT), Batches(STEPS, SMALL), x=self._x, eta_l=RATE))
+
+    def miners(self) -> None:
+        bullseye = torch.zeros_like(self._x)
+        self._exchange(mine.to(range(COHORT), Batches(STEPS, SMALL), x=self._x, bullseye=bullseye, eta_l=RATE))
+
+    def anchors(self) -> None:
+        self._exchange(aim.to(range(COHORT), Batches(1, "full"), x=self._x))
+
+    def evaluation(self) -> None:
+        self._engine.evaluate([self._x])
+
+    def _exchange(self, order: Order) -> None:
+        self._t += 1
+        self._engine.execute([Request(self._site, self._t, 0, Exchange(order))])
+
+
+PHASES = ("fedavg", "miners", "anchors", "evaluation")
+
+
+def bench(
+    model: str = "lenet5", repetitions: int = 7, announce: Callable[[str], None] = lambda _: None
+) -> dict[str, Any]:
+    """Seconds of every phase on every path, and the ratios of the plain loop to the fastest one."""
+    work = Workload.of(model)
+    paths: dict[str, Any] = {"plain loop": PlainLoop(work)}
+    engines = {"native": ("vector", "native"), "loop + autograd": ("loop", "autograd"), "vmap": ("vector", "autograd")}
+    for name, (engine, oracle) in engines.items():
+        try:
+            paths[name] = Rounds(work, make_engine(engine, oracle, work.model, work.dataset))
+        except ValueError as reason:
+            announce(f"{name}: {reason}")
+    seconds: dict[str, dict[str, float]] = {name: {} for name in paths}
+    for phase in PHASES:
+        announce(f"{model}: {phase}")
+        for name, median in _in_turns(
+            {name: getattr(path, phase) for name, path in paths.items()}, repetitions
+        ).items():
+            seconds[name][phase] = median
+    fastest = {phase: min(seconds, key=lambda name: seconds[name][phase]) for phase in PHASES}
+    return {
+        "model": model,
+        "threads": torch.get_num_threads(),
+        "seconds": seconds,
+        "fastest": fastest,
+        "ratios": {phase: seconds["plain loop"][phase] / seconds[fastest[phase]][phase] for phase in PHASES},
+    }
+
+
+def _in_turns(actions: dict[str, Callable[[], None]], repetitions: int) -> dict[str, float]:
+    """The median time of each action, one after the other in every repetition, after one that is not counted."""
+    taken: dict[str, list[float]] = {name: [] for name in actions}
+    for repetition in range(repetitions + 1):
+        for name, action in actions.items():
+            begun = time.perf_counter()
+            action()
+            if repetition:
+                taken[name].append(time.perf_counter() - begun)
+    return {name: statistics.median(times) for name, times in taken.items()}
+
+
+def _random_images() -> Dataset:
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randn(70_000, 1, 28, 28, generator=generator)
+    labels = torch.randint(10, (70_000,), generator=generator)
+    return Dataset("random images", images[:60_000], labels[:60_000], images[60_000:], labels[60_000:], classes=10)
