@@ -6,14 +6,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-OUT ?= runs/first
+OUT := runs/first-$(shell date +%Y%m%d-%H%M%S)
 # two test processes share the cores: one thread each keeps them out of each other's way
 TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 .PHONY: run test slow-tests lint bench clean
 
 run: $(VENV)/.run
-	rm -rf $(OUT)
 	$(BIN)/fedamd run examples/digits.toml --out $(OUT)
 	$(BIN)/fedamd plot $(OUT)
 
