@@ -37,9 +37,7 @@ def measure(clients: int, rounds: int, hidden: int) -> dict[str, object]:
         }
         with Loopback(folder / "up", clients) as up:
             status = run_on(up_in(up.folder), folder / "bench.toml", settings_for(up.folder, flatten(raw)))
-            cpu = {
-                name: seconds_of(processes.marked(up.mark), name) for name in ("supernode", "superlink", "superexec")
-            }
+            cpu = processor_seconds(processes.marked(up.mark))
         records = [record for record in Folder.open(out).metrics() if record["round"] >= 0]
     messages = clients * (rounds + 1)  # one more for everyone to say who it is
     return {
@@ -52,18 +50,21 @@ def measure(clients: int, rounds: int, hidden: int) -> dict[str, object]:
     }
 
 
-def seconds_of(pids: list[int], program: str) -> float:
-    """Processor time of these processes and of the children they have waited for."""
-    total = 0
+def processor_seconds(pids: list[int]) -> dict[str, float]:
+    """Of Flower's own programs, and of the apps they have started and waited for (one process for every message)."""
+    totals = dict.fromkeys(("flower-superlink", "flower-supernode", "flower-superexec", "apps"), 0.0)
     for pid in pids:
         try:
             command = Path(f"/proc/{pid}/cmdline").read_bytes().decode()
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        if program in command.split("\0")[1 if "python" in command.split("\0")[0] else 0]:
-            total += sum(map(int, fields[11:15]))  # utime, stime, cutime, cstime
-    return round(total / os.sysconf("SC_CLK_TCK"), 1)
+        program = next((name for name in totals if f"/{name}\0" in command), None)
+        if program is not None:
+            own, children = (sum(map(int, fields[at : at + 2])) / os.sysconf("SC_CLK_TCK") for at in (11, 13))
+            totals[program] += own
+            totals["apps"] += children if program == "flower-superexec" else 0
+    return {name: round(total, 1) for name, total in totals.items()}
 
 
 if __name__ == "__main__":

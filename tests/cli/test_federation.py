@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -98,27 +99,62 @@ def test_without_flower_a_sentence_says_what_to_install(monkeypatch: pytest.Monk
         fedamd("down")
 
 
+class Command:
+    """A command in a process of its own, for signals."""
+
+    def __init__(self, tmp_path: Path, *words: str) -> None:
+        env = processes.environment(tmp_path, "the test") | {"PYTHONUNBUFFERED": "1", "TMPDIR": str(tmp_path)}
+        self._output = tmp_path / "output"
+        with self._output.open("w") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", UP, "federation", *words],
+                env=env,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def wait_until(self, done: Callable[[], object]) -> None:
+        end = time.monotonic() + 60
+        while not done():
+            assert self.process.poll() is None, self.said()
+            assert time.monotonic() < end, self.said()
+            time.sleep(0.1)
+
+    def said(self) -> str:
+        return self._output.read_text()
+
+    def __enter__(self) -> "Command":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+
 @pytest.mark.slow
 @pytest.mark.flower
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_up_says_how_to_stop_and_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
     folder = tmp_path / "up"
-    command = [sys.executable, "-c", UP, "federation", "up", "--clients", "2", "--folder", str(folder)]
-    env = processes.environment(tmp_path, "the test") | {"PYTHONUNBUFFERED": "1"}
-    with (tmp_path / "output").open("w") as output:
-        process = subprocess.Popen(command, env=env, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
-    try:
-        end = time.monotonic() + 60
-        while "stop" not in (said := (tmp_path / "output").read_text()):
-            assert process.poll() is None, said
-            assert time.monotonic() < end, said
-            time.sleep(0.1)
-        assert re.search(r"2 clients and their server on 127\.0\.0\.1:\d+", said)
+    with Command(tmp_path, "up", "--clients", "2", "--folder", str(folder)) as up:
+        up.wait_until(lambda: "stop" in up.said())
+        assert re.search(r"2 clients and their server on 127\.0\.0\.1:\d+", up.said())
         mark = (folder / "mark").read_text()
         assert len(processes.marked(mark)) >= 3
-        process.send_signal(number)
-        assert process.wait(60) == 0
+        up.process.send_signal(number)
+        assert up.process.wait(60) == 0
         assert processes.marked(mark) == []
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.slow
+@pytest.mark.flower
+def test_a_local_run_that_is_told_to_end_leaves_nothing_behind(tmp_path: Path, config: Path) -> None:
+    with Command(tmp_path, "run", str(config), "--local", "--out", str(tmp_path / "out")) as run:
+        run.wait_until(lambda: list(tmp_path.glob("fedamd-federation-*/logs/client-2.log")))
+        (mark,) = (path.read_text() for path in tmp_path.glob("fedamd-federation-*/mark"))
+        assert len(processes.marked(mark)) >= 3
+        run.process.send_signal(signal.SIGTERM)
+        assert run.process.wait(60) == 128 + signal.SIGTERM
+        assert processes.marked(mark) == []
+        assert not list(tmp_path.glob("fedamd-federation-*"))

@@ -102,7 +102,7 @@ def run_on(superlink: SuperLink, source: Path, settings: Mapping[str, Any]) -> s
 def run_locally(source: Path, settings: Mapping[str, Any], tls: bool) -> str:
     """The same on a federation that is there for this run alone."""
     config, _ = read_settings(settings)
-    with tempfile.TemporaryDirectory(prefix="fedamd-federation-") as temporary:
+    with processes.leaving_on_signals(), tempfile.TemporaryDirectory(prefix="fedamd-federation-") as temporary:
         folder = Path(temporary)
         with Loopback(folder, config.clients, tls):
             return run_on(up_in(folder), source, settings_for(folder, settings))

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import fedamd
@@ -76,6 +76,21 @@ def end(process: subprocess.Popen[bytes], number: signal.Signals = signal.SIGTER
     with contextlib.suppress(OSError):
         os.killpg(process.pid, number)
     process.wait(_GRACE)
+
+
+@contextlib.contextmanager
+def leaving_on_signals() -> Iterator[None]:
+    """Where a signal to end would leave children behind: let it leave through the `with` blocks instead."""
+
+    def leave(number: int, frame: object) -> None:  # noqa: ARG001
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _gone(mark: str, started: Sequence[subprocess.Popen[bytes]]) -> bool:

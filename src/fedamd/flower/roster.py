@@ -104,8 +104,8 @@ class Roster:
     def _hear(self, node: int, reply: Message | None) -> None:
         """Note what a node says it is; one that answers nothing sensible is asked again after a while."""
         self._again[node] = self._post.now() + _PATIENCE
-        if reply is None or reply.has_error():
-            reason = "unreadable" if reply is None else reply.error.reason
+        if reply is None or not reply.has_content() or reply.metadata.src_node_id != node:
+            reason = reply.error.reason if reply is not None and reply.has_error() else "its answer makes no sense"
             log.warning("node %d did not say which client it is: %s", node, reason)
             return
         facts: Mapping[str, object] = dict(reply.content.config_records.get("hello", {}))
