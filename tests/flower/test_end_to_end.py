@@ -84,6 +84,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
     "algorithm",
     [
         {"name": "fedamd", "p": 0.5, "cache": "client"},
+        {"name": "fedamd", "p": 0.5, "cache": "server", "start_up": "lazy"},
         {"name": "fedamd", "tau": 2, "cache": "server", "start_up": "lazy"},
         {"name": "scaffold", "start_up": "zeros"},
         {"name": "fedavg"},

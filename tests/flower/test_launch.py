@@ -35,6 +35,11 @@ def test_the_app_is_one_that_flower_accepts_and_has_every_setting_in_it(tmp_path
     assert validate_config(app, project_dir=tmp_path) == (True, [], [])
 
 
+def test_flower_accepts_the_example_itself() -> None:
+    app = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())
+    assert validate_config(app, project_dir=EXAMPLE) == (True, [], [])
+
+
 def test_on_this_machine_paths_are_absolute_and_keys_are_checked(tmp_path: Path) -> None:
     assert "federation.keys" not in settings_for(tmp_path, {})
     (tmp_path / "keys").mkdir()
