@@ -99,6 +99,19 @@ def test_a_folder_with_another_run_is_left_alone(federation: Make) -> None:
         one.lead()
 
 
+def test_a_second_server_on_the_same_run_is_refused(federation: Make) -> None:
+    one = federation(config())
+
+    def starts_another(_: Message, answer: Answer) -> Message | None:
+        with pytest.raises(FedamdError, match="another server is at work"):
+            one.lead()
+        return answer()
+
+    one.grid.faults = {(0, client): starts_another for client in range(4)}
+    assert same(one.lead(), simulate(config()))
+    assert len(one.grid.faults) < 4
+
+
 def test_instruction_numbers_grow_over_restarts(federation: Make) -> None:
     one = federation(config(HELD))
     one.grid.faults[1, 2] = killing

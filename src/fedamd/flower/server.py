@@ -4,11 +4,13 @@ A run lives in its folder. Starting the server on an empty folder begins the run
 stopped, killed or crashed it goes on from the last checkpoint: only the round in flight is done again.
 """
 
+import contextlib
+import fcntl
 import json
 import logging
 import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,7 @@ from fedamd.runs.run import Record, Run
 
 log = logging.getLogger("fedamd.flower")
 IDENTITY = "federation.json"  # in the run's folder: its name, and how often a server was started on it
+LOCK = "federation.lock"
 
 app = ServerApp()
 
@@ -77,6 +80,11 @@ def lead(post: Post, run_config: Mapping[str, Any]) -> Run:
     """Begin the run in its folder, or go on with it, to its end."""
     config, settings = read_settings(run_config)
     folder = _folder(Path(settings.folder), config)
+    with _sole_server(folder.path):
+        return _lead(post, config, settings, folder)
+
+
+def _lead(post: Post, config: Config, settings: FederationSettings, folder: Folder) -> Run:
     keys = read_keys(Path(settings.keys)) if settings.keys else None
     roster = Roster(post, config.clients, keys, ttl=settings.deadline)
     task = load_task(config, settings)
@@ -122,6 +130,17 @@ def _folder(path: Path, config: Config) -> Folder:
             "or start it with the settings it was begun with"
         )
     return folder
+
+
+@contextlib.contextmanager
+def _sole_server(path: Path) -> Iterator[None]:
+    """Two servers on one run would undo each other's work. The lock of one that is killed is gone with it."""
+    with (path / LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise FedamdError(f"another server is at work on the run in {path}: wait for it, or stop it") from None
+        yield
 
 
 def _identity(path: Path) -> tuple[str, int]:
