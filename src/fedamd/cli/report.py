@@ -1,4 +1,4 @@
-"""`fedamd report`: one self-contained page about one or more runs."""
+"""`fedamd report`: one self-contained page about one or more runs, or about the reproduction of the paper."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from fedamd.errors import FedamdError
+from fedamd.paper.publish import FOLDER, paper_page
 from fedamd.report.content import page_sections, page_status, page_subtitle, page_title
 from fedamd.report.page import build_page
 from fedamd.report.stored import read_runs
@@ -16,18 +17,30 @@ def register(app: typer.Typer) -> None:
 
 
 def command(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Folders of runs, or of comparisons.")],
+    runs: Annotated[
+        list[Path] | None, typer.Argument(metavar="RUN…", help="Folders of runs, or of comparisons.")
+    ] = None,
+    paper: Annotated[
+        bool, typer.Option("--paper", help=f"A page about the reproduction of the paper in RUN (default: {FOLDER}).")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="The HTML file (default: RUN/report.html).")] = None,
 ) -> None:
     """Write a page with curves, tables and settings that opens in any browser, offline."""
-    stored = read_runs(runs)
-    page = build_page(
-        page_title(stored), page_sections(stored), subtitle=page_subtitle(stored), status=page_status(stored)
-    )
-    target = out or runs[0] / "report.html"
+    folders = runs or ([FOLDER] if paper else [])
+    if not folders or (paper and len(folders) > 1):
+        raise FedamdError("give the folders of runs, or --paper with at most one folder")
+    target = out or folders[0] / "report.html"
+    page = paper_page(folders[0]) if paper else _runs_page(folders)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(page, encoding="utf-8")
     except OSError as error:
         raise FedamdError(f"cannot write the page to {target}: {error.strerror}") from None
     typer.echo(target)
+
+
+def _runs_page(folders: list[Path]) -> str:
+    stored = read_runs(folders)
+    return build_page(
+        page_title(stored), page_sections(stored), subtitle=page_subtitle(stored), status=page_status(stored)
+    )

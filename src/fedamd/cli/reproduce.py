@@ -1,16 +1,20 @@
 """`fedamd reproduce`: the paper's tables and figures, our numbers beside its own."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
+from rich.table import Table
 
 from fedamd.cli.show import Progress, console
+from fedamd.paper.claims import Verdict, verdicts
 from fedamd.paper.experiments import EXPERIMENTS
+from fedamd.paper.publish import ALL, FOLDER, publish
 from fedamd.paper.reproduce import QUICK, Protocol, chosen_experiments, only, quick, reproduce
-
-FOLDER = Path("results") / "paper"
+from fedamd.paper.table import QUANTITIES, Row, rows
 
 
 def register(app: typer.Typer) -> None:
@@ -32,10 +36,37 @@ def command(
     out: Annotated[Path, typer.Option(help="Where finished runs are kept.")] = FOLDER,
 ) -> None:
     """Run the paper's experiments; what has been computed before is not computed again."""
-    protocol = replace(QUICK if small else Protocol(), device=device, rates=rates)
-    protocol = replace(protocol, seeds=seeds or protocol.seeds, rounds=rounds or protocol.rounds)
+    usual = QUICK if small else Protocol()
+    protocol = replace(usual, device=device, rates=rates, seeds=seeds or usual.seeds, rounds=rounds or usual.rounds)
     folder = out / "quick" if small else out
     for experiment in chosen_experiments(names):
         chosen = only(quick(experiment) if small else experiment, which or [])
         with Progress() as progress:
-            reproduce(chosen, folder, protocol, progress, console.print)
+            finished = reproduce(chosen, folder, protocol, progress, console.print)
+        show_table(rows(chosen.name, finished))
+    told = (protocol.rounds, protocol.seeds) == (usual.rounds, usual.seeds)
+    target = folder if told else folder / f"{protocol.rounds}-rounds-{protocol.seeds}-seeds"
+    results = publish(folder, protocol, [quick(one) for one in ALL] if small else ALL, target)
+    show_verdicts(verdicts(results), f"after {protocol.rounds} rounds" if small or not told else "")
+    console.print(f"tables and figures in [bold]{escape(str(target))}[/]", highlight=False, soft_wrap=True)
+
+
+def show_table(told: Sequence[Row]) -> None:
+    """Our numbers beside the paper's, a table for each panel."""
+    for panel in dict.fromkeys(row.outcome.cell.panel for row in told):
+        table = Table("method", "η_l, η_s", box=None, title=f"{panel}: here / paper", title_justify="left")
+        for quantity in QUANTITIES:
+            table.add_column(quantity.heading, justify="right")
+        for row in told:
+            if row.outcome.cell.panel == panel:
+                numbers = (f"{q.text(row.here(q))} / {q.text(row.paper(q), '–')}" for q in QUANTITIES)
+                table.add_row(row.outcome.label, "{:g}, {:g}".format(*row.outcome.rates), *numbers)
+        console.print(table)
+
+
+def show_verdicts(told: Sequence[Verdict], remark: str) -> None:
+    """What that means for the paper's claims."""
+    table = Table("claim", "verdict", box=None, title=remark, title_justify="left")
+    for verdict in told:
+        table.add_row(verdict.claim.text, verdict.text)
+    console.print(table)

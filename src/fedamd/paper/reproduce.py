@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from fedamd.data import where
 from fedamd.engines.distributed import Ranks
 from fedamd.errors import FedamdError
 from fedamd.paper.experiments import EXPERIMENTS, METHODS, Cell, Experiment
@@ -35,6 +36,10 @@ class Protocol:
     device: str = "cpu"
     rates: str = "grid"  # "grid": each cell's own best; "table2": those chosen there for the same method and cohort
 
+    def __post_init__(self) -> None:
+        if self.rates not in ("grid", "table2"):
+            raise FedamdError(f"rates: should be grid or table2, not {self.rates}")
+
     def config(self, cell: Cell, rates: Rates, seed: int) -> Config:
         return load_config(cell.config(*rates, seed, self.rounds), {"device": self.device})
 
@@ -48,9 +53,23 @@ class Outcome:
     grid: Mapping[Rates, Mapping[str, Any]]
     runs: Sequence[Mapping[str, Any]]
     finalists: int  # how many pairs of rates have been run on all seeds
+    planned: int  # how many were to be
+
+    @property
+    def label(self) -> str:
+        return self.cell.label
+
+    @property
+    def complete(self) -> bool:
+        """Whether all finalists have been run on all seeds."""
+        return self.finalists == self.planned
+
+    def accuracy(self) -> float:
+        """Mean final accuracy over the seeds."""
+        return fmean(final_accuracy(run) for run in self.runs)
 
 
-QUICK = Protocol(rounds=12, seeds=1, finalists=1)
+QUICK = Protocol(rounds=6, seeds=1, finalists=1)
 
 
 def quick(experiment: Experiment) -> Experiment:
@@ -83,14 +102,15 @@ def reproduce(
 
 
 def stored(experiment: Experiment, folder: Path, protocol: Protocol) -> list[Outcome]:
-    """The cells of an experiment that are finished, computing nothing."""
-    store = Store(folder / f"{experiment.name}.jsonl")
-    chosen = Store(folder / "table2.jsonl") if protocol.rates == "table2" else None
+    """The cells of an experiment that are finished, with rates of their own grid or else of Table 2's."""
+    store, table2 = Store(folder / f"{experiment.name}.jsonl"), Store(folder / "table2.jsonl")
     reader = _Runner(store, protocol, lambda *_: None, lambda: True)
     outcomes = []
     for cell in experiment.cells:
-        with contextlib.suppress(_Stopped):
-            outcomes.append(_cell(cell, experiment, reader, chosen))
+        for source in (None, table2):
+            with contextlib.suppress(_Stopped, FedamdError):
+                outcomes.append(_cell(cell, experiment, reader, source))
+                break
     return outcomes
 
 
@@ -136,7 +156,7 @@ def _cell(cell: Cell, experiment: Experiment, runner: _Runner, table2: Store | N
         finalists = [_rates_of_table2(cell, table2, runner.protocol)]
     repeated = _repeated(cell, finalists, runner)
     rates = best_rates(repeated)[0]
-    return Outcome(cell, rates, grid, repeated[rates], finalists=len(repeated))
+    return Outcome(cell, rates, grid, repeated[rates], finalists=len(repeated), planned=len(finalists))
 
 
 def _repeated(cell: Cell, finalists: Sequence[Rates], runner: _Runner) -> dict[Rates, list[Mapping[str, Any]]]:
@@ -157,12 +177,13 @@ def _repeated(cell: Cell, finalists: Sequence[Rates], runner: _Runner) -> dict[R
 
 
 def best_rates(runs: Mapping[Rates, Sequence[Mapping[str, Any]]]) -> list[Rates]:
-    """The pairs by mean final accuracy, best first; a run that diverged counts as no accuracy at all."""
+    """The pairs by mean final accuracy, best first."""
+    return sorted(runs, key=lambda pair: fmean(final_accuracy(run) for run in runs[pair]), reverse=True)
 
-    def mean(pair: Rates) -> float:
-        return fmean(one["final_accuracy"] if one["status"] == "finished" else 0.0 for one in runs[pair])
 
-    return sorted(runs, key=mean, reverse=True)
+def final_accuracy(run: Mapping[str, Any]) -> float:
+    """After the last round; a run that diverged counts as no accuracy at all."""
+    return float(run["final_accuracy"]) if run["status"] == "finished" else 0.0
 
 
 def _rates_of_table2(cell: Cell, table2: Store, protocol: Protocol) -> Rates:
@@ -181,10 +202,10 @@ def _rates_of_table2(cell: Cell, table2: Store, protocol: Protocol) -> Rates:
 
 
 def chosen_experiments(names: Sequence[str]) -> Iterator[Experiment]:
-    """Experiments by name; "all" is every one that can be run with the data sets at hand."""
+    """Experiments by name; "all" is every one whose data set is at hand."""
     for name in names:
         if name == "all":
-            yield from EXPERIMENTS.values()
+            yield from (one for one in EXPERIMENTS.values() if all(where(cell.data) for cell in one.cells))
         elif name in EXPERIMENTS:
             yield EXPERIMENTS[name]
         else:

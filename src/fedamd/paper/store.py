@@ -1,22 +1,32 @@
 """Finished runs of a reproduction, one compact file for each experiment: JSON lines, each under its config's hash.
 
 A run that is in the store is never computed again, on this machine or another. What does not change a run's result
-(where and how it was executed) is not part of the hash.
+(where and how it was executed) is not part of the hash. A line is the run's summary and the machine it was made on;
+runs over seeds have their curves too:
+
+    accuracy, loss    after each round, four digits behind the point
+    costs             what a round can cost: the different [gradient samples, bits up and down]
+    rounds_cost       for each round, which of `costs` it was
 """
 
 import hashlib
 import json
-from collections.abc import Mapping
+import platform
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from fedamd.errors import FedamdError
 from fedamd.runs.config import Config
 from fedamd.runs.run import Run
 from fedamd.runs.summary import summarise
 
+Entry = dict[str, Any]
 _HOW = {"device", "engine", "oracle", "micro_batch", "checkpoint_every", "client_store"}
-_CURVES = {"accuracy": 4, "loss": 5}  # digits kept
+_DIGITS = 4  # more than 10,000 test images can tell apart
 
 
 def config_hash(config: Config) -> str:
@@ -26,20 +36,20 @@ def config_hash(config: Config) -> str:
 
 
 class Store:
-    """The runs of one experiment."""
+    """The runs of one experiment. An entry has its curves as lists: accuracy, loss, and cumulative gradients, bits."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._grid: dict[str, dict[str, Any]] = {}  # runs of a grid: their summaries
-        self._curves: dict[str, dict[str, Any]] = {}  # runs over seeds: their curves too
+        self._grid: dict[str, Entry] = {}  # runs of a grid: their summaries
+        self._curves: dict[str, Entry] = {}  # runs over seeds: their curves too
         if path.exists():
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
                 try:
                     self._take(json.loads(line))
-                except (json.JSONDecodeError, KeyError, TypeError):
+                except (json.JSONDecodeError, KeyError, TypeError, IndexError):
                     raise FedamdError(f"{path}, line {number}: not a finished run; remove that line") from None
 
-    def get(self, config: Config, curves: bool = False) -> dict[str, Any] | None:
+    def get(self, config: Config, curves: bool = False) -> Entry | None:
         """The finished run of this config, if there is one: of a grid, or with its curves.
 
         The same config may be there in both ways with slightly different results: on a GPU the last bits of a run
@@ -47,22 +57,53 @@ class Store:
         """
         return (self._curves if curves else self._grid).get(config_hash(config))
 
-    def _take(self, entry: dict[str, Any]) -> None:
-        (self._curves if "accuracy" in entry else self._grid)[entry["hash"]] = entry
+    def _take(self, line: Entry) -> None:
+        with_curves = "accuracy" in line
+        entry = line | cumulative(line.pop("costs"), line.pop("rounds_cost")) if with_curves else line
+        (self._curves if with_curves else self._grid)[entry["hash"]] = entry
 
     def add(self, run: Run, curves: bool, context: Mapping[str, Any]) -> None:
         """Remember a run that has ended; a line is written at once, so nothing finished is ever lost."""
-        records = [record for record in run.records if record["round"] >= 0]
-        entry = {"hash": config_hash(run.config), **context, **summarise(run, run.status)}
+        line = {"hash": config_hash(run.config), **context, **summarise(run, run.status)}
+        line["machine"] = machine(run.config)
         if curves:
-            entry |= {name: [_rounded(r[name], digits) for r in records] for name, digits in _CURVES.items()}
-            entry["gradients"] = [record["gradient_samples"] for record in records]
-            entry["bits"] = [record["bits_up"] + record["bits_down"] for record in records]
-        self._take(entry)
+            records = [record for record in run.records if record["round"] >= 0]
+            line |= {name: [record[name] for record in records] for name in ("accuracy", "loss")}
+            totals = [(record["gradient_samples"], record["bits_up"] + record["bits_down"]) for record in records]
+            line |= per_round(totals)
+        text = json.dumps(_rounded(line), separators=(",", ":"))
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(entry, separators=(",", ":")) + "\n")
+            file.write(text + "\n")
+        self._take(json.loads(text))
 
 
-def _rounded(value: float | None, digits: int) -> float | None:
-    return None if value is None else round(value, digits)
+def machine(config: Config) -> str:
+    """Where a run is made, in a line."""
+    device = torch.cuda.get_device_name() if config.device == "cuda" else f"CPU, {platform.machine()}"
+    python = ".".join(platform.python_version_tuple()[:2])
+    return f"{device}, PyTorch {torch.__version__.partition('+')[0]}, Python {python}"
+
+
+def per_round(totals: Sequence[tuple[int, int]]) -> Entry:
+    """Cumulative (gradients, bits) as the different costs of a round, and which of them each round had."""
+    steps = [(g - g_before, b - b_before) for (g_before, b_before), (g, b) in pairwise([(0, 0), *totals])]
+    costs = list(dict.fromkeys(steps))
+    return {"costs": [list(cost) for cost in costs], "rounds_cost": [costs.index(step) for step in steps]}
+
+
+def cumulative(costs: Sequence[Sequence[int]], rounds_cost: Sequence[int]) -> Entry:
+    """What `per_round` made short, at full length again."""
+    return {
+        name: list(accumulate(costs[index][which] for index in rounds_cost))
+        for which, name in enumerate(("gradients", "bits"))
+    }
+
+
+def _rounded(value: Any) -> Any:
+    """Every number in it with the digits that are kept."""
+    if isinstance(value, float):
+        return round(value, _DIGITS)
+    if isinstance(value, list):
+        return [_rounded(one) for one in value]
+    return {key: _rounded(one) for key, one in value.items()} if isinstance(value, dict) else value

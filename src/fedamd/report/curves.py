@@ -68,19 +68,24 @@ def position(record: Record) -> dict[str, float]:
     }
 
 
-def _curve(label: str, runs: Sequence[StoredRun]) -> Curve:
+def measured_points(runs: Sequence[Sequence[Record]]) -> dict[str, list[Point]]:
+    """The points of every measure that was measured, from the records of runs with different seeds."""
     points = {measure: _points(runs, measure) for measure in MEASURES}
+    return {measure: line for measure, line in points.items() if line}
+
+
+def _curve(label: str, runs: Sequence[StoredRun]) -> Curve:
     return Curve(
         label,
         tuple(run.config.seed for run in runs),
         sum(run.status == "diverged" for run in runs),
-        {measure: line for measure, line in points.items() if line},
+        measured_points([run.records for run in runs]),
     )
 
 
-def _points(runs: Sequence[StoredRun], measure: str) -> list[Point]:
+def _points(runs: Sequence[Sequence[Record]], measure: str) -> list[Point]:
     """The rounds in which every one of the runs measured it: a mean over changing runs would jump."""
-    measured = [{record["round"]: record for record in run.records if record[measure] is not None} for run in runs]
+    measured = [{record["round"]: record for record in run if record[measure] is not None} for run in runs]
     shared = sorted(set.intersection(*(set(rounds) for rounds in measured)))
     return [_point([rounds[t] for rounds in measured], measure) for t in shared]
 

@@ -1,6 +1,7 @@
 """Figures for paper and slides: accuracy and loss of runs, as PNG, SVG or PDF."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,40 +15,66 @@ INK, FAINT = "#26323d", "#d9dee3"
 _LETTERS = 10  # that a legend has room for in an inch
 
 
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes and what is drawn in it."""
+
+    curves: Sequence[Curve]
+    axis: str
+    measure: str
+    title: str = ""  # the measure's name, unless told
+
+
 def draw_measures(curves: Sequence[Curve], path: Path) -> Path:
     """Every measure against rounds, side by side."""
     measures = [measure for measure in MEASURES if any(measure in curve.points for curve in curves)]
     if not measures:
         raise FedamdError("there is nothing to draw yet: no round of these runs has been measured")
-    return _draw(curves, [("rounds", measure) for measure in measures], path)
+    return draw_panels([[Panel(curves, "rounds", measure) for measure in measures]], path)
 
 
 def draw_costs(curves: Sequence[Curve], path: Path, target: float | None = None) -> Path:
     """Accuracy (or test loss, where nothing is classified) against rounds, gradients and bits, side by side."""
     measure = "accuracy" if any("accuracy" in curve.points for curve in curves) else "test_loss"
-    return _draw(curves, [(axis, measure) for axis in AXES], path, target if measure == "accuracy" else None)
+    panels = [Panel(curves, axis, measure) for axis in AXES]
+    return draw_panels([panels], path, target if measure == "accuracy" else None)
 
 
-def _draw(curves: Sequence[Curve], panels: Sequence[tuple[str, str]], path: Path, target: float | None = None) -> Path:
+def draw_panels(rows: Sequence[Sequence[Panel]], path: Path, target: float | None = None, dpi: int = 150) -> Path:
+    """Panels in rows of equal length; a curve has the same colour in all of them."""
     from matplotlib.figure import Figure  # not at import: only drawing needs it
 
-    figure = Figure(figsize=(1.2 + 3.7 * len(panels), 3.9), layout="constrained", facecolor="white")
-    for axes, (axis, measure) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        for number, curve in enumerate(curves):
-            _line(axes, curve, axis, measure, number)
+    size = (1.2 + 3.7 * len(rows[0]), 0.6 + 3.3 * len(rows))
+    figure = Figure(figsize=size, layout="constrained", facecolor="white")
+    labels = list(dict.fromkeys(curve.label for row in rows for panel in row for curve in panel.curves))
+    grid = figure.subplots(len(rows), len(rows[0]), squeeze=False)
+    for axes, panel in zip(grid.flat, (panel for row in rows for panel in row), strict=True):
+        for curve in panel.curves:
+            _line(axes, curve, panel.axis, panel.measure, labels.index(curve.label))
         if target is not None:
             axes.axhline(target, color=INK, linewidth=0.8, linestyle=":", zorder=1)
-        _dress(axes, AXES[axis], measure)
-        _scale(axes, [point for curve in curves if not curve.diverged for point in curve.points.get(measure, [])])
-    handles, names = figure.axes[0].get_legend_handles_labels()
+        _dress(axes, panel)
+        steady = [curve for curve in panel.curves if not curve.diverged]
+        _scale(axes, [point for curve in steady for point in curve.points.get(panel.measure, [])])
+    _legend(figure, rows)
+    return save(figure, path, dpi)
+
+
+def _legend(figure: Any, rows: Sequence[Sequence[Panel]]) -> None:
+    """All labels below the panels; a single one above them. What diverged says so, where that is so in all panels."""
+    titles: dict[str, set[str]] = {}
+    handles: dict[str, Any] = {}
+    for axes, panel in zip(figure.axes, (panel for row in rows for panel in row), strict=True):
+        handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True)) | handles
+        for curve in panel.curves:
+            titles.setdefault(curve.label, set()).add(curve.title)
+    names = [titles[label].pop() if len(titles[label]) == 1 else label for label in handles]
     if len(names) > 1:
         columns = max(1, int(_LETTERS * figure.get_figwidth() / (max(map(len, names)) + 6)))
-        figure.legend(
-            handles, names, loc="outside lower center", ncols=min(columns, len(names)), frameon=False, labelcolor=INK
-        )
+        place = {"loc": "outside lower center", "ncols": min(columns, len(names))}
+        figure.legend(handles.values(), names, frameon=False, labelcolor=INK, **place)
     elif names:
         figure.suptitle(names[0], color=INK, fontsize=11, fontweight="bold")
-    return _save(figure, path)
 
 
 def _line(axes: Any, curve: Curve, axis: str, measure: str, number: int) -> None:
@@ -55,7 +82,7 @@ def _line(axes: Any, curve: Curve, axis: str, measure: str, number: int) -> None
     points = curve.points.get(measure, [])
     colour, dash = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
     x = [point.x[axis] for point in points]
-    axes.plot(x, [point.mean for point in points], color=colour, linestyle=dash, linewidth=1.8, label=curve.title)
+    axes.plot(x, [point.mean for point in points], color=colour, linestyle=dash, linewidth=1.8, label=curve.label)
     if len(curve.seeds) > 1:
         low, high = [point.low for point in points], [point.high for point in points]
         axes.fill_between(x, low, high, color=colour, alpha=0.16, linewidth=0)
@@ -69,13 +96,13 @@ def _scale(axes: Any, points: Sequence[Point]) -> None:
         axes.set_ylim(low - air, high + air)
 
 
-def _dress(axes: Any, label: str, measure: str) -> None:
+def _dress(axes: Any, panel: Panel) -> None:
     from matplotlib.ticker import PercentFormatter
 
-    axes.set_xlabel(label, color=INK)
-    axes.set_title(MEASURES[measure], color=INK, fontsize=10, loc="left")
+    axes.set_xlabel(AXES[panel.axis], color=INK)
+    axes.set_title(panel.title or MEASURES[panel.measure], color=INK, fontsize=10, loc="left")
     axes.set_xlim(left=0)
-    if measure == "accuracy":
+    if panel.measure == "accuracy":
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.grid(color=FAINT, linewidth=0.8)
     axes.set_axisbelow(True)
@@ -84,12 +111,13 @@ def _dress(axes: Any, label: str, measure: str) -> None:
     axes.spines["bottom"].set_color(FAINT)
 
 
-def _save(figure: Any, path: Path) -> Path:
+def save(figure: Any, path: Path, dpi: int = 150) -> Path:
+    """As the format of the file's ending."""
     if path.suffix.lstrip(".").lower() not in figure.canvas.get_supported_filetypes():
         raise FedamdError(f"{path} does not end in a picture format: use .png, .svg or .pdf")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=150)
+        figure.savefig(path, dpi=dpi)
     except OSError as error:
         raise FedamdError(f"cannot write the picture to {path}: {error.strerror}") from None
     return path

@@ -1,0 +1,180 @@
+"""The paper's claims, each held against what was measured: it holds, does not hold, holds only if …, or is not run yet.
+
+A claim says that some curves of a panel beat others in one quantity. In each panel the best of the favoured is compared
+with the best of the rivals, as means over seeds at each one's best rates; a run that never reaches the target costs ∞.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from fedamd.paper.experiments import EXPERIMENTS, LOCAL_RATES
+from fedamd.paper.reproduce import Outcome, best_rates
+from fedamd.paper.table import ACCURACY, COMMUNICATION, GRADIENTS, Quantity, panels
+
+Answer = Literal["holds", "does not hold", "holds only if", "not yet run"]
+
+FEDAMD = ("FedAMD (constant)", "FedAMD (sequential)")
+VARIANCE_REDUCED = ("BVR-L-SGD", "FedPAGE", "SCAFFOLD")
+FEDAVG = "FedAvg"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """In every panel of the experiment, the best of `favoured` is better than the best of `rivals`."""
+
+    text: str
+    experiment: str
+    favoured: tuple[str, ...]
+    rivals: tuple[str, ...]
+    quantity: Quantity = ACCURACY
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the data say of a claim."""
+
+    claim: Claim
+    answer: Answer
+    condition: str  # under which it holds, for "holds only if"
+    provisional: bool  # cells that are not finished could still change the answer
+    evidence: tuple[str, ...]  # a sentence for each panel and for the condition
+
+    @property
+    def text(self) -> str:
+        so_far = " (so far)" if self.provisional else ""
+        return " ".join(part for part in (self.answer, self.condition) if part) + so_far
+
+
+def _beats(text: str, experiment: str, favoured: str, *rivals: str) -> Claim:
+    return Claim(text, experiment, (favoured,), rivals)
+
+
+CLAIMS = (
+    _beats("The pattern {0,1} beats {0,0,1} at K = 10", "figure1", "{0,1}", "{0,0,1}"),
+    Claim("Constants near p* are the best constants", "figure1", ("p = p*", "p = 0.9"), ("p = 0.5", "p = 0.7")),
+    _beats("b = full beats 256 and 64, with p = 0.9", "batch-p09", "b = full", "b = 256", "b = 64"),
+    _beats("b = full beats 256 and 64, with p = p*", "batch-optimal", "b = full", "b = 256", "b = 64"),
+    _beats("b = full beats 256 and 64, with {0,1}", "batch-sequential", "b = full", "b = 256", "b = 64"),
+    *(
+        Claim(f"FedAMD {deed}, of {whom}", "table2", FEDAMD, rivals, quantity)
+        for rivals, whom in (
+            ((*VARIANCE_REDUCED, FEDAVG), "all methods"),
+            (VARIANCE_REDUCED, "the variance-reduced methods (without FedAvg)"),
+        )
+        for deed, quantity in (
+            ("reaches 75 % with the least computation", GRADIENTS),
+            ("reaches 75 % with the least communication", COMMUNICATION),
+            ("ends with the highest accuracy", ACCURACY),
+        )
+    ),
+)
+
+
+def verdicts(results: Mapping[str, Sequence[Outcome]]) -> list[Verdict]:
+    """Of every claim, from the finished cells of every experiment."""
+    return [judge(claim, results.get(claim.experiment, [])) for claim in CLAIMS]
+
+
+def judge(claim: Claim, outcomes: Sequence[Outcome]) -> Verdict:
+    """One claim, in the panels in which all its curves are there."""
+    names = {*claim.favoured, *claim.rivals}
+    relevant = panels([outcome for outcome in outcomes if outcome.label in names])
+    whole = {panel: own for panel, own in relevant.items() if {outcome.label for outcome in own} == names}
+    missing = [panel for panel in _declared_panels(claim) if panel not in whole]
+    if not whole:
+        return Verdict(claim, "not yet run", "", False, (f"{claim.experiment} has not been run in full.",))
+    duels = {panel: _duel(claim, own, _over_seeds(claim.quantity)) for panel, own in whole.items()}
+    won = [panel for panel, duel in duels.items() if duel.won]
+    evidence = [f"{panel}: {duel.told(claim.quantity)}." for panel, duel in duels.items()]
+    answer, condition = _answer(list(duels), won)
+    if answer != "holds" and FEDAVG in claim.rivals:
+        limit, told = _if_fedavg_were_slower(claim, whole)
+        evidence += told
+        if limit is not None:
+            restriction = f"FedAvg's η_l ≤ {limit:g}, not at its best rate"
+            answer, condition = "holds only if", f"{condition} or {restriction}" if condition else restriction
+    unfinished = [f"{o.label} with {panel}" for panel, own in whole.items() for o in own if not o.complete]
+    unfinished += [f"all with {panel}" for panel in missing]
+    if unfinished:
+        evidence.append(f"Not finished: {', '.join(unfinished)}.")
+    refuted = any(panel not in won and all(o.complete for o in own) for panel, own in whole.items())
+    return Verdict(claim, answer, condition, bool(unfinished) and not refuted, tuple(evidence))
+
+
+@dataclass(frozen=True)
+class _Duel:
+    """The best of either side, each as (how good: larger is better, label, value)."""
+
+    favoured: tuple[float, str, float]
+    rival: tuple[float, str, float]
+
+    @property
+    def won(self) -> bool:
+        return self.favoured[0] > self.rival[0]
+
+    def told(self, quantity: Quantity) -> str:
+        sides = [f"{label} {_number(value, quantity)}" for _, label, value in (self.favoured, self.rival)]
+        return f"{sides[0]} against {sides[1]} ({quantity.heading})"
+
+
+def _duel(claim: Claim, outcomes: Sequence[Outcome], value: Callable[[Outcome], float]) -> _Duel:
+    sign = -1.0 if claim.quantity.lower_is_better else 1.0
+    scored = [(sign * value(outcome), outcome.label, value(outcome)) for outcome in outcomes]
+    sides = ([one for one in scored if one[1] in side] for side in (claim.favoured, claim.rivals))
+    favoured, rival = (max(side, key=lambda one: one[0]) for side in sides)
+    return _Duel(favoured, rival)
+
+
+def _over_seeds(quantity: Quantity) -> Callable[[Outcome], float]:
+    return lambda outcome: _or_infinity(quantity.mean(outcome.runs))
+
+
+def _answer(judged: Sequence[str], won: Sequence[str]) -> tuple[Answer, str]:
+    if len(won) == len(judged):
+        return "holds", ""
+    return ("holds only if", f"in a round there are {' or '.join(won)}") if won else ("does not hold", "")
+
+
+def _if_fedavg_were_slower(claim: Claim, whole: Mapping[str, Sequence[Outcome]]) -> tuple[float | None, list[str]]:
+    """The largest η_l of the grid such that the claim holds everywhere if FedAvg may not exceed it, if there is one.
+
+    FedAvg is then taken at the best pair of rates it is left with, as the grid found it on one seed; all others are
+    taken as they are, over seeds.
+    """
+    for limit in LOCAL_RATES[1:]:
+        duels = {panel: _duel(claim, own, _limited(claim.quantity, limit)) for panel, own in whole.items()}
+        if all(duel.won for duel in duels.values()):
+            start = f"With FedAvg's η_l ≤ {limit:g} (FedAvg on one seed)"
+            return limit, [f"{start}, {panel}: {duel.told(claim.quantity)}." for panel, duel in duels.items()]
+    return None, ["No limit on FedAvg's η_l would make it hold."]
+
+
+def _limited(quantity: Quantity, limit: float) -> Callable[[Outcome], float]:
+    def value(outcome: Outcome) -> float:
+        allowed = {pair: [run] for pair, run in outcome.grid.items() if pair[0] <= limit}
+        if outcome.label != FEDAVG or not allowed:
+            return _over_seeds(quantity)(outcome)
+        return _or_infinity(quantity.mean(allowed[best_rates(allowed)[0]]))
+
+    return value
+
+
+def _declared_panels(claim: Claim) -> list[str]:
+    return list(dict.fromkeys(cell.panel for cell in EXPERIMENTS[claim.experiment].cells))
+
+
+def _or_infinity(value: float | None) -> float:
+    return math.inf if value is None else value
+
+
+def _number(value: float, quantity: Quantity) -> str:
+    return quantity.text(value if math.isfinite(value) else None)
+
+
+def markdown(told: Sequence[Verdict]) -> str:
+    """The verdicts as a table, the evidence below each other in its last column."""
+    lines = ["| claim | verdict | evidence |", "| --- | --- | --- |"]
+    lines += [f"| {one.claim.text} | **{one.text}** | {'<br>'.join(one.evidence)} |" for one in told]
+    return "# The paper's claims\n\n" + "\n".join(lines) + "\n"
