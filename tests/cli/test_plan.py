@@ -72,3 +72,35 @@ def test_what_if(app: typer.Typer) -> None:
 def test_mistakes_are_sentences(app: typer.Typer, flags: str, says: str) -> None:
     with pytest.raises(FedamdError, match=says):
         invoke(app, FLAGS + flags)
+
+
+CONFIG = """
+clients = 20
+cohort = 5
+dtype = "float64"
+[data]
+name = "quadratic"
+samples = 4
+dimension = 3
+[algorithm]
+steps = 2
+small_batch = 2
+"""
+
+
+def test_estimate(app: typer.Typer, tmp_path: Path) -> None:
+    """The quadratic's L = 1, μ = 0.1 and σ = 1 are found; sizes are the config's."""
+    config = tmp_path / "config.toml"
+    config.write_text(CONFIG)
+    told = invoke(app, f"plan --estimate {config} --epsilon 0.001")
+    assert "Estimates at x_0" in told
+    assert "planned for M = 20, A = 5, K = 2, b' = 2, n = 4, d = 3; PL with μ = 0.1" in told
+    found = json.loads(invoke(app, f"plan --estimate {config} --epsilon 0.001 --cohort 10 --budget 9000 --json"))
+    assert found["problem"]["A"] == 10
+    assert found["estimates"]["L"]["value"] == pytest.approx(1.0)
+    assert found["estimates"]["L"]["low"] <= 1.0 <= found["estimates"]["L"]["high"] + 1e-9
+
+
+def test_without_estimates_the_flags_are_needed(app: typer.Typer) -> None:
+    with pytest.raises(FedamdError, match="a plan needs L, L_sigma as well: give the flags, or a config"):
+        invoke(app, FLAGS.replace("--L 2 --L-sigma 3", ""))

@@ -83,7 +83,7 @@ class FedAMD(ServerStep):
     tau: int | None = None  # sequential: every τ-th round all are anchors, else all are miners
     pattern: str | tuple[float, ...] | None = None  # {p_t} of one period, as in "0,0,1"
     c: float = 1.0  # c ≥ 1 of p* = p_optimal/c: less computation for a staler cache
-    mu: float | None = None  # μ: with it, p = "optimal" is the optimum under the PL condition
+    mu: float | None = None  # μ/L: with it, p = "optimal" is the optimum under the PL condition
     cache: Literal["server", "client"] = "server"  # who keeps v^(m)
     start_up: Literal["full", "zeros", "lazy"] = (
         "full"  # v_0: every client's gradient; 0; the mean of those seen so far

@@ -1,15 +1,23 @@
 """`fedamd plan`: what to set and what it would cost, before a single round is run."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn
+from rich.progress import Progress as Bar
 from rich.table import Table
 
 from fedamd.errors import FedamdError
-from fedamd.theory import Entry, Plan, Problem, Speeds, plan, plot_cost
+from fedamd.runs.config import load_config
+from fedamd.runs.planning import complete, estimated_problem
+from fedamd.theory import Entry, Estimates, Plan, Problem, Speeds, plan, plot_cost
+from fedamd.theory.estimate import Progress
 
 NOTE = (
     "Rounds are Table 1's O() with hidden constants set to 1: they rank methods, they do not predict. "
@@ -23,15 +31,15 @@ def register(app: typer.Typer) -> None:
 
 
 def plan_command(
-    clients: Annotated[int, typer.Option(help="M, clients in the federation")],
-    cohort: Annotated[int, typer.Option(help="A, clients in a round")],
-    steps: Annotated[int, typer.Option(help="K, local steps of a miner")],
-    small_batch: Annotated[int, typer.Option(help="b', samples of a local step")],
-    epsilon: Annotated[float, typer.Option(help="ε: reach ‖∇F‖² ≤ ε, or F − F* ≤ ε with --mu")],
-    smoothness: Annotated[float, typer.Option("--L", help="L, smoothness of every client's objective")],
-    average_smoothness: Annotated[float, typer.Option("--L-sigma", help="L_σ, average smoothness")],
-    sigma: Annotated[float, typer.Option(help="σ, gradient noise of one sample")],
-    delta: Annotated[float, typer.Option(help="F(x_0) − F*")],
+    clients: Annotated[int | None, typer.Option(help="M, clients in the federation")] = None,
+    cohort: Annotated[int | None, typer.Option(help="A, clients in a round")] = None,
+    steps: Annotated[int | None, typer.Option(help="K, local steps of a miner")] = None,
+    small_batch: Annotated[int | None, typer.Option(help="b', samples of a local step")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="ε: reach ‖∇F‖² ≤ ε, or F − F* ≤ ε with --mu")] = None,
+    smoothness: Annotated[float | None, typer.Option("--L", help="L, smoothness of every client's objective")] = None,
+    average_smoothness: Annotated[float | None, typer.Option("--L-sigma", help="L_σ, average smoothness")] = None,
+    sigma: Annotated[float | None, typer.Option(help="σ, gradient noise of one sample")] = None,
+    delta: Annotated[float | None, typer.Option(help="F(x_0) − F*")] = None,
     mu: Annotated[float | None, typer.Option(help="μ of the PL condition; without it, non-convex")] = None,
     large_batch: Annotated[int | None, typer.Option(help="b, samples of an anchor; default: what theory needs")] = None,
     samples: Annotated[int | None, typer.Option(help="n, samples a client owns; default: no end of them")] = None,
@@ -42,37 +50,83 @@ def plan_command(
     cost: Annotated[str, typer.Option(help="what you pay for: rounds, gradients, bits or seconds")] = "rounds",
     bandwidth: Annotated[float | None, typer.Option(help="bits per second of one client")] = None,
     compute: Annotated[float | None, typer.Option(help="gradient samples per second of one client")] = None,
+    estimate: Annotated[
+        Path | None, typer.Option(help="take sizes from this run config and estimate the constants at its x_0")
+    ] = None,
+    budget: Annotated[int | None, typer.Option(min=1, help="gradient samples the estimates may use")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
     plot: Annotated[Path | None, typer.Option(help="draw cost against p into this file")] = None,
 ) -> None:
-    """Optimal probability, learning rates, batch, rounds and costs of FedAMD and its rivals, by the paper's theory."""
-    problem = Problem(
-        M=clients,
-        A=cohort,
-        K=steps,
-        b_small=small_batch,
-        L=smoothness,
-        L_sigma=average_smoothness,
-        mu=mu,
-        p=p,
-        c=c,
-        tau=tau,
-        sigma=sigma,
-        delta=delta,
-        epsilon=epsilon,
-        n=samples,
-        b=large_batch,
-        d=parameters,
-    )
+    """Optimal probability, learning rates, batch, rounds and costs of FedAMD and its rivals, by the paper's theory.
+
+    Without --estimate, every flag from --clients to --delta is needed; with it, all but --epsilon are found.
+    """
+    flags = {
+        "M": clients,
+        "A": cohort,
+        "K": steps,
+        "b_small": small_batch,
+        "L": smoothness,
+        "L_sigma": average_smoothness,
+        "mu": mu,
+        "p": p,
+        "c": c,
+        "tau": tau,
+        "sigma": sigma,
+        "delta": delta,
+        "epsilon": epsilon,
+        "n": samples,
+        "b": large_batch,
+        "d": parameters,
+    }
+    given = {name: value for name, value in flags.items() if value is not None}
+    found: Estimates | None = None
+    if estimate is None:
+        problem = Problem(**complete(given))
+    else:
+        with _estimating(quiet=as_json) as progress:
+            problem, found = estimated_problem(load_config(estimate), given, budget, progress)
     speeds = _speeds(bandwidth, compute)
     result = plan(problem, cost, speeds)
     picture = plot and plot_cost(problem, plot, cost, speeds)
     if as_json:
-        typer.echo(json.dumps(result.to_dict() | {"plot": picture and str(picture)}, indent=2, allow_nan=False))
+        content = result.to_dict() | {"plot": picture and str(picture), "estimates": found and asdict(found)}
+        typer.echo(json.dumps(content, indent=2, allow_nan=False))
         return
-    show(result, Console())
+    console = Console()
+    if found:
+        show_estimates(found, problem, console)
+    show(result, console)
     if picture:
         typer.echo(f"cost against p: {picture}")
+
+
+@contextmanager
+def _estimating(quiet: bool) -> Iterator[Progress]:
+    """A bar that says which constant is being estimated."""
+    columns = (TextColumn("estimating {task.description}"), BarColumn(), TaskProgressColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True, disable=quiet) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda name, fraction: bar.update(task, description=name, completed=fraction)
+
+
+def show_estimates(found: Estimates, problem: Problem, console: Console) -> None:
+    """Print the estimated constants with their 95 % intervals, and what the plan takes for granted."""
+    table = Table(title="Estimates at x_0", caption="A flag given for a constant wins over its estimate.")
+    table.add_column("constant")
+    for heading in ("value", "95 % interval", "samples"):
+        table.add_column(heading, justify="right")
+    for name, one in vars(found).items():
+        if one is not None:
+            table.add_row(name, f"{one.value:.4g}", f"{one.low:.4g} … {one.high:.4g}", str(one.samples_used))
+    console.print(table)
+    kind = "non-convex, ε on ‖∇F‖²" if problem.mu is None else f"PL with μ = {problem.mu:.4g}, ε on F − F*"
+    console.print(
+        f"planned for M = {problem.M}, A = {problem.A}, K = {problem.K}, b' = {problem.b_small}, n = {problem.n}, "
+        f"d = {problem.d}; {kind}",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def show(result: Plan, console: Console) -> None:

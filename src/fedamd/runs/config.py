@@ -5,17 +5,18 @@ options of that thing and are checked by the thing itself, so a method's hyper-p
 """
 
 import dataclasses
+import functools
 import json
 import math
 import re
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from fedamd.algorithms import ALGORITHMS, Algorithm
+from fedamd.algorithms import ALGORITHMS, Algorithm, FedAMD
 from fedamd.data import PARTITIONERS, SOURCES
 from fedamd.data.partition import Partitioner
 from fedamd.errors import FedamdError
@@ -24,6 +25,7 @@ from fedamd.models import MODELS
 
 T = TypeVar("T")
 
+THEORY = "theory"  # in place of a learning rate of FedAMD: the one its theorem admits, found by `theory_rates`
 _COMPANIONS = {  # data set → its usual partition and model
     "fashion-mnist": ("classes", "lenet5"),
     "quadratic": ("natural", "quadratic"),
@@ -95,16 +97,35 @@ class Config(BaseModel):
                 "clients are drawn without replacement"
             )
         choose(SOURCES, self.data.name, "data.name")
-        self.build_algorithm()
+        self.outline()
         self.build_partitioner()
         if ":" not in self.model.name:
             choose(MODELS, self.model.name, "model.name")
         return self
 
+    @property
+    def by_theory(self) -> tuple[str, ...]:
+        """The learning rates that are left to theory."""
+        return tuple(name for name in ("eta_l", "eta_s") if self.algorithm.options.get(name) == THEORY)
+
     def build_algorithm(self) -> Algorithm:
         """The method with its hyper-parameters."""
+        if self.by_theory:
+            raise FedamdError(
+                f'algorithm.{self.by_theory[0]} = "theory" needs the data and the model of a simulation; give a number'
+            )
+        return self.outline()
+
+    def outline(self) -> Algorithm:
+        """The method with its hyper-parameters, learning rates that are left to theory at their defaults."""
         method = choose(ALGORITHMS, self.algorithm.name, "algorithm.name")
+        if self.by_theory and method.make is not FedAMD:
+            raise FedamdError(
+                f'algorithm.{self.by_theory[0]}: "theory" is for fedamd, whose theorems state learning rates; '
+                f"give {self.algorithm.name} a number"
+            )
         options = dict(method.presets) | self.algorithm.options
+        options = {name: value for name, value in options.items() if name not in self.by_theory}
         if isinstance(p := options.get("p"), str) and ":" in p:
             options["p"] = import_object(p, "algorithm.p")
         return _instance(method.make, options, "algorithm")
@@ -117,7 +138,7 @@ class Config(BaseModel):
 
     def plain(self) -> dict[str, Any]:
         """As dictionaries and numbers, every default filled in."""
-        algorithm = self.build_algorithm()
+        algorithm = self.outline()
         values = {field.name: getattr(algorithm, field.name) for field in dataclasses.fields(algorithm)}  # type: ignore[arg-type]
         options = {name: value for name, value in values.items() if value is not None and not callable(value)}
         plain = self.model_dump(mode="json", exclude_none=True)
@@ -213,11 +234,17 @@ def _instance(kind: Callable[..., T], options: Mapping[str, Any], where: str) ->
             )
     _refuse_booleans(options, {field.name: field.default for field in dataclasses.fields(kind)}, f"{where}.")  # type: ignore[arg-type]
     try:
-        return TypeAdapter[T](kind).validate_python(dict(options))  # type: ignore[arg-type]
+        return cast(T, _adapter(kind).validate_python(dict(options)))
     except ValidationError as error:
         raise FedamdError(_sentence(error, kind, where)) from None
     except FedamdError as error:
         raise FedamdError(f"{where}: {error}") from None
+
+
+@functools.cache
+def _adapter(kind: Callable[..., Any]) -> TypeAdapter[Any]:
+    """Made once for each kind: a grid of rates makes the same method hundreds of times."""
+    return TypeAdapter(kind)  # type: ignore[arg-type]
 
 
 def _refuse_booleans(values: Mapping[str, Any], defaults: Mapping[str, Any], where: str = "") -> None:

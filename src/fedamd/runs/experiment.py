@@ -2,8 +2,8 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import Any
 
 import torch
@@ -18,11 +18,12 @@ from fedamd.draw import Purpose
 from fedamd.errors import FedamdError
 from fedamd.oracles.objective import flat_parameters, refuse_hidden_state
 from fedamd.runs.config import Config
+from fedamd.runs.theory_rates import Facts, resolve_theory
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Everything a run needs but an engine."""
+    """Everything a run needs but an engine. What the config left to theory is settled in it."""
 
     config: Config
     dataset: Dataset
@@ -30,6 +31,7 @@ class Experiment:
     model: nn.Module
     algorithm: Algorithm
     x0: Tensor
+    theory: Facts = field(default_factory=dict)  # what theory settled, for the records
 
     @property
     def method(self) -> str:
@@ -37,7 +39,7 @@ class Experiment:
         named = ALGORITHMS[self.config.algorithm.name].make
         return self.config.algorithm.name if type(self.algorithm) is named else type(self.algorithm).__name__
 
-    @property
+    @cached_property
     def federation(self) -> Federation:
         return Federation(self.config.clients, self.config.cohort, self.clients.sizes)
 
@@ -62,20 +64,26 @@ def build_experiment(
         raise FedamdError(f"clients is {config.clients}, but the data set {data.name} has {len(clients)} clients")
     net = (build_model(config, data) if model is None else model).to(device, dtype)
     refuse_hidden_state(net)
-    return Experiment(
-        config, data, clients.to(device), net, algorithm or config.build_algorithm(), flat_parameters(net)
-    )
+    clients, x0 = clients.to(device), flat_parameters(net)
+    if algorithm is not None:
+        return Experiment(config, data, clients, net, algorithm, x0)
+    settled, theory = resolve_theory(config, net, data, clients, x0)
+    return Experiment(settled, data, clients, net, settled.build_algorithm(), x0, theory)
 
 
 def load_data(config: Config, device: torch.device | None = None, dtype: torch.dtype | None = None) -> Dataset:
     """The data set; a synthetic one is made for this many clients and this seed unless its section says otherwise."""
-    accepts = inspect.signature(SOURCES[config.data.name].read).parameters
-    own = {name: getattr(config, name) for name in ("clients", "seed") if name in accepts}
     try:
-        options = tuple(sorted((own | config.data.options).items()))
-        return _loaded(config.data.name, options, device or torch.device("cpu"), dtype)
+        return _loaded(config.data.name, data_options(config), device or torch.device("cpu"), dtype)
     except TypeError as error:  # a word or a list where a number belongs
         raise FedamdError(f"data: an option of {config.data.name} is of the wrong type ({error})") from None
+
+
+def data_options(config: Config) -> tuple[tuple[str, Any], ...]:
+    """What the data set is made with: configs of the same data and options share it."""
+    accepts = inspect.signature(SOURCES[config.data.name].read).parameters
+    own = {name: getattr(config, name) for name in ("clients", "seed") if name in accepts}
+    return tuple(sorted((own | config.data.options).items()))
 
 
 def build_model(config: Config, dataset: Dataset) -> nn.Module:

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from fedamd.data.base import Dataset, Partition
+from fedamd.data.base import Clients, Dataset
 from fedamd.errors import FedamdError
 from fedamd.theory.intervals import Estimate, Mean, largest, mean_of, mean_over_clients
 from fedamd.theory.lanczos import Eigenpair, extreme_eigenpairs
@@ -58,7 +58,7 @@ class Probe(NamedTuple):
 def estimate_constants(
     model: nn.Module,
     dataset: Dataset,
-    partition: Partition,
+    partition: Clients,
     x: Tensor,
     *,
     budget: int,
@@ -96,7 +96,7 @@ class _Survey:
     def __init__(
         self,
         landscape: Landscape,
-        partition: Partition,
+        partition: Clients,
         generator: torch.Generator,
         confidence: float,
         progress: Progress,

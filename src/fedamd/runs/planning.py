@@ -1,0 +1,49 @@
+"""From a run's config to the problem the planner is asked about: sizes as configured, constants as estimated."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fedamd.errors import FedamdError
+from fedamd.runs.config import Config
+from fedamd.runs.constants import estimated_constants
+from fedamd.runs.experiment import Experiment, build_experiment
+from fedamd.theory.estimate import Estimates, Progress
+from fedamd.theory.problem import Problem
+
+SIZES = {"steps": "K", "small_batch": "b_small"}  # options of a method that the planner has other names for
+
+
+def estimated_problem(
+    config: Config, given: Mapping[str, Any], budget: int | None = None, progress: Progress | None = None
+) -> tuple[Problem, Estimates]:
+    """The config's problem, and the estimates at x_0 it is made of. What is `given` (names of `Problem`) wins.
+
+    Where clients own different numbers of samples, n is the smallest. A μ that the estimate cannot tell from 0 is left
+    out, which makes the problem a non-convex one for the planner.
+    """
+    experiment = build_experiment(config)
+    found = estimated_constants(
+        experiment.model, experiment.dataset, experiment.clients, experiment.x0, budget=budget, progress=progress
+    )
+    constants = {name: getattr(found, name).value for name in ("L", "sigma", "L_sigma", "delta")}
+    if found.mu and found.mu.low > 0:
+        constants["mu"] = min(found.mu.value, found.L.value)
+    return Problem(**complete(_sizes(experiment) | constants | dict(given))), found
+
+
+def complete(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The values, if nothing that a `Problem` cannot do without is missing among them."""
+    needed = ("M", "A", "K", "b_small", "epsilon", "L", "L_sigma", "sigma", "delta")
+    if missing := [name for name in needed if values.get(name) is None]:
+        raise FedamdError(f"a plan needs {', '.join(missing)} as well: give the flags, or a config with --estimate")
+    return values
+
+
+def _sizes(experiment: Experiment) -> dict[str, int]:
+    smallest = min(experiment.clients.sizes)
+    sizes = {"M": experiment.config.clients, "A": experiment.config.cohort, "n": smallest, "d": len(experiment.x0)}
+    for option, name in SIZES.items():
+        value = getattr(experiment.algorithm, option, None)
+        if value is not None:
+            sizes[name] = smallest if value == "full" else value
+    return sizes
