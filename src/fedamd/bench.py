@@ -111,7 +111,7 @@ class PlainLoop:
     @torch.no_grad()
     def _step(self, gradients: list[Tensor]) -> None:
         for parameter, gradient in zip(self._net.parameters(), gradients, strict=True):
-            parameter -= RATE * gradient
+            parameter.sub_(gradient, alpha=RATE)
 
 
 class Rounds:

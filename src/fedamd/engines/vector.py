@@ -36,6 +36,7 @@ class VectorEngine:
         self._idle: SimpleQueue[Oracle] = SimpleQueue()
         for worker in workers:
             self._idle.put(worker)
+        self._workers = len(workers)
         self._threads = (
             # every thread is one worker: PyTorch's own threads would only get in the way of the others
             ThreadPoolExecutor(len(workers), "client", initializer=torch.set_num_threads, initargs=(1,))
@@ -66,6 +67,8 @@ class VectorEngine:
         """Chunk after chunk of rows."""
         widest = max((samples.shape[-1] for samples in stack.samples), default=1)
         rows = max(1, self._samples_at_once // min(widest, self._micro_batch or widest))
+        if self._threads:
+            rows = min(rows, -(-len(stack) // self._workers))  # something to do for everyone
         chunks = [stack.rows(start, start + rows) for start in range(0, len(stack), rows)]
         if self._threads is None:
             return concatenate([self._play_chunk(role, chunk) for chunk in chunks])

@@ -116,6 +116,7 @@ def available() -> str | None:
 
 @cache
 def _load() -> ctypes.CDLL:
+    _keep_freed_memory()
     library = ctypes.CDLL(str(build.FOLDER / build.library_name()))
     integers, pointer, number = ctypes.POINTER(ctypes.c_int64), ctypes.c_void_p, ctypes.c_int64
     library.fedamd_create.argtypes = [integers, number, integers, number, number, ctypes.POINTER(pointer), integers]
@@ -126,6 +127,18 @@ def _load() -> ctypes.CDLL:
     for function in (library.fedamd_create, library.fedamd_gradient, library.fedamd_score):
         function.restype = ctypes.c_char_p
     return library
+
+
+def _keep_freed_memory() -> None:
+    """Models are allocated and freed at every step: glibc would give their pages back and ask for them anew."""
+    process = ctypes.CDLL(None)
+    if hasattr(process, "mallopt"):
+        for option, value in (
+            (-1, 1 << 30),
+            (-2, 1 << 26),
+            (-3, 1 << 25),
+        ):  # M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD
+            process.mallopt(option, value)
 
 
 def visible_cpus() -> int:
