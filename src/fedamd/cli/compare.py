@@ -54,7 +54,7 @@ def command(
     entries, notes = contestants(files, [name.strip() for name in chosen.split(",") if name.strip()], changes)
     for note in notes:
         typer.echo(note, err=True)
-    with Progress(quiet=as_json) as progress:
+    with Progress(quiet=as_json, among=entries) as progress:
         comparison = compare(entries, out or default_folder(), target, progress)
     curves = draw_curves(read_runs([comparison.folder / row["folder"] for row in comparison.rows]))
     picture = draw_costs(curves, comparison.folder / "comparison.png", comparison.target)

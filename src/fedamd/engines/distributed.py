@@ -4,13 +4,17 @@ Every rank runs the same server on the same replies, so no rank is special but f
 crosses between processes (what describes them travels as JSON bytes), so nothing is ever unpickled. Start it with
 
     torchrun --nproc-per-node N -m fedamd run …
+
+Without torchrun there is one rank that owns every client: a run whose other processes were lost can go on alone.
 """
 
 import atexit
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -21,6 +25,12 @@ from fedamd.algorithms.base import Answers, Exchange, Order, Replies
 from fedamd.engines.base import Engine, Request, like_x
 from fedamd.engines.held import MemoryHeld
 from fedamd.errors import FedamdError
+
+PATIENCE = timedelta(minutes=10)  # how long a rank waits for the others' replies before it takes them for lost
+
+
+class ProcessLost(FedamdError):
+    """Another process of this run is gone."""
 
 
 @dataclass(frozen=True)
@@ -39,16 +49,46 @@ def join(device: str) -> Ranks:
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return Ranks()
     if not dist.is_initialized():
-        if device == "cuda":
-            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-        dist.init_process_group("nccl" if device == "cuda" else "gloo")
+        on_gpus = device == "cuda" and torch.cuda.is_available()
+        if on_gpus:
+            _take_gpu(int(os.environ["LOCAL_RANK"]))
+        try:
+            dist.init_process_group("nccl" if on_gpus else "gloo", timeout=PATIENCE)
+        except (RuntimeError, ValueError) as error:
+            raise ProcessLost(f"the processes of this run did not find each other: {_first_line(error)}") from None
         atexit.register(dist.destroy_process_group)
     return Ranks(dist.get_rank(), dist.get_world_size())
+
+
+def _take_gpu(local_rank: int) -> None:
+    """Each rank of a machine works on a GPU of its own."""
+    if local_rank >= torch.cuda.device_count():
+        raise FedamdError(
+            f"process {local_rank} has no GPU of its own: this machine has {torch.cuda.device_count()}; "
+            'start at most as many processes on it, or use device = "cpu"'
+        )
+    torch.cuda.set_device(local_rank)
 
 
 def is_writer() -> bool:
     """Whether this process writes the files and speaks to people: one of them does."""
     return os.environ.get("RANK", "0") == "0"
+
+
+@contextmanager
+def in_step(ranks: Ranks) -> Iterator[None]:
+    """A mistake that one rank finds in this block is every rank's: none is left waiting for the others."""
+    sentence = None
+    try:
+        yield
+    except FedamdError as error:
+        if ranks.world == 1:
+            raise
+        sentence = str(error)
+    if ranks.world > 1:
+        for found in _gather_json(sentence):
+            if found is not None:
+                raise FedamdError(found)
 
 
 class DistributedEngine:
@@ -93,25 +133,25 @@ class DistributedEngine:
 class ShardedHeld(MemoryHeld):
     """What this rank's clients hold; a checkpoint has what all ranks' clients hold, and fits any number of ranks."""
 
-    def __init__(self, ranks: Ranks) -> None:
+    def __init__(self, ranks: Ranks, device: str) -> None:
         super().__init__()
         self._ranks = ranks
+        self._device = device
 
     def tensors(self) -> dict[str, Tensor]:
-        local = super().tensors()
-        own = torch.tensor([self._ranks.owns(client) for client in local["clients"].tolist()], dtype=torch.bool)
-        local = {name: stack[own.to(stack.device)] for name, stack in local.items()}
-        described = _gather_json({name: [len(stack), *stack.shape[1:]] for name, stack in local.items()})
-        names = sorted({name for each in described for name in each}, key=lambda name: (name != "clients", name))
+        local = {name: stack.to(self._device) for name, stack in super().tensors().items()}
+        described = _gather_json({name: [*stack.shape, _name(stack.dtype)] for name, stack in local.items()})
         counts = [each["clients"][0] for each in described]
         if not sum(counts):
             return local
-        gathered = {}
-        for name in names:
-            width = next(each[name][1:] for each in described if name in each)
-            stack = local.get(name, torch.zeros(0, *width))
-            gathered[name] = torch.cat(_gather_rows(stack, counts))
-        return gathered
+        layouts = {name: layout for each in described for name, layout in each.items()}
+        for name, (_, *width, dtype) in layouts.items():  # a rank may have no client that holds this
+            local.setdefault(name, torch.zeros(0, *width, dtype=getattr(torch, dtype), device=self._device))
+        return {name: torch.cat(_gather_rows(local[name], counts)) for name in layouts}
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        own = torch.tensor([self._ranks.owns(client) for client in tensors["clients"].tolist()], dtype=torch.bool)
+        super().restore({name: stack[own.to(stack.device)] for name, stack in tensors.items()})
 
 
 def agreed(pressed: bool) -> bool:
@@ -138,17 +178,18 @@ def _joined(order: Order, local: Replies, described: Sequence[dict[str, Any]]) -
     parts = [each[order.role.name] for each in described]
     rejected = sorted(client for part in parts for client in part["rejected"])
     counts = [len(part["clients"]) for part in parts]
-    if not sum(counts):
+    first = next((part for part in parts if part["widths"]), None)
+    if first is None:
         return Replies((), {}, rejected=rejected)
-    first = next(part for part in parts if part["clients"])
     widths = dict(first["widths"], **({"": 1} if first["losses"] else {}))  # the losses travel as one more column
     x = like_x(order)
     columns = [*local.values.values(), *([] if local.losses is None else [local.losses.to(x).unsqueeze(-1)])]
     block = torch.cat(columns, -1) if len(local) else x.new_zeros(0, sum(widths.values()))
-    rows = torch.cat(_gather_rows(block, counts))
+    rows = torch.cat(_gather_rows(block, counts)) if sum(counts) else block
     clients = [client for part in parts for client in part["clients"]]
-    sequence = sorted(range(len(clients)), key=lambda row: order.clients.index(clients[row]))
-    rows = rows[torch.tensor(sequence, device=rows.device)]
+    place = {client: row for row, client in enumerate(order.clients)}
+    sequence = sorted(range(len(clients)), key=lambda row: place[clients[row]])
+    rows = rows[torch.tensor(sequence, dtype=torch.int64, device=rows.device)]
     values = dict(zip(widths, torch.split(rows, list(widths.values()), -1), strict=True))
     losses = values.pop("", None)
     return Replies(
@@ -183,7 +224,15 @@ def _collective(operation: Any, *arguments: Any) -> None:
     try:
         operation(*arguments)
     except RuntimeError as error:
-        raise FedamdError(
+        raise ProcessLost(
             "another process of this run was lost: the run ends here, and goes on from its last checkpoint with "
-            f"--resume, on any number of processes ({str(error).strip().splitlines()[0][:200]})"
+            f"--resume, on any number of processes ({_first_line(error)})"
         ) from None
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0][:200]

@@ -104,6 +104,7 @@ class DiskHeld:
 
     def __init__(self, path: Path) -> None:
         self._unflushed: dict[int, dict[str, Tensor]] = {}
+        self._renewed: list[int] = []  # clients whose older versions are to be forgotten
         try:
             self._file = sqlite3.connect(path, isolation_level=None)
             self._file.execute("PRAGMA journal_mode=WAL")
@@ -119,7 +120,10 @@ class DiskHeld:
         return torch.stack([self._one(client).get(name, zeros).to(like) for client in clients])
 
     def fresh(self, clients: Sequence[int]) -> list[bool]:
-        return [not self._one(client) for client in clients]
+        known = "SELECT 1 FROM held WHERE client = ? LIMIT 1"
+        return [
+            client not in self._unflushed and not self._file.execute(known, (client,)).fetchone() for client in clients
+        ]
 
     def write(self, clients: Sequence[int], values: dict[str, Tensor]) -> None:
         for row, client in enumerate(clients):
@@ -136,19 +140,28 @@ class DiskHeld:
         self._file.execute("BEGIN")
         self._file.executemany("INSERT OR REPLACE INTO held VALUES (?, ?, ?, ?, ?)", rows)
         self._file.execute("COMMIT")
+        self._renewed += self._unflushed
         self._unflushed.clear()
 
     def forget_before(self, t: int) -> None:
-        """Drop versions that a newer one of round ≤ t has replaced; for after the checkpoint of round t is safe."""
-        self._file.execute(
-            "DELETE FROM held WHERE round < (SELECT max(round) FROM held AS newer"
-            " WHERE newer.client = held.client AND newer.round <= ?)",
-            (t,),
+        """Drop what the versions flushed up to round t have replaced; for after the checkpoint of round t is safe.
+
+        Only clients that were flushed since the last time are looked at, so the cost does not grow with their number.
+        What a crash leaves undropped goes when its client is next written.
+        """
+        self._file.execute("BEGIN")
+        self._file.executemany(
+            "DELETE FROM held WHERE client = ?1 AND round <"
+            " (SELECT max(round) FROM held WHERE client = ?1 AND round <= ?2)",
+            [(client, t) for client in self._renewed],
         )
+        self._file.execute("COMMIT")
+        self._renewed.clear()
 
     def rewind(self, t: int) -> None:
         """Forget whatever was written after round t."""
         self._unflushed.clear()
+        self._renewed.clear()
         self._file.execute("DELETE FROM held WHERE round > ?", (t,))
 
     def _one(self, client: int) -> dict[str, Tensor]:

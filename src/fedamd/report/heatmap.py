@@ -1,13 +1,13 @@
-"""A heat-map of a sweep: mean final accuracy over two of its keys."""
+"""A heat-map of a sweep: mean final accuracy (or test loss) over two of its keys."""
 
-import math
 from pathlib import Path
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
-from fedamd.runs.sweep import Sweep
+from fedamd.runs.sweep import ACCURACY, Sweep
 
 
 def draw_heatmap(sweep: Sweep, path: Path) -> Path | None:
@@ -15,25 +15,40 @@ def draw_heatmap(sweep: Sweep, path: Path) -> Path | None:
     varying = [key for key, values in sweep.grid.axes.items() if key != "seed" and len(values) > 1]
     if len(varying) < 2:
         return None
-    down, across = varying[:2]
-    rows, columns = sweep.grid.axes[down], sweep.grid.axes[across]
-    values = np.full((len(rows), len(columns)), np.nan)
-    for entry in sweep.entries:  # where more keys vary, the best over the others is shown
-        row, column = rows.index(entry.point[down]), columns.index(entry.point[across])
-        if math.isfinite(entry.mean):
-            values[row, column] = np.nanmax([values[row, column], 100 * entry.mean])
-    figure = Figure(figsize=(2.2 + 0.9 * len(columns), 1.6 + 0.5 * len(rows)), layout="constrained")
+    down, across, *others = varying
+    values, labels = heat(sweep, down, across)
+    names = sweep.grid.short_keys()
+    figure = Figure(figsize=(2.2 + 0.9 * values.shape[1], 1.6 + 0.5 * values.shape[0]), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    image = axes.imshow(values, cmap="viridis", aspect="auto")
-    axes.set_xticks(range(len(columns)), [str(value) for value in columns])
-    axes.set_yticks(range(len(rows)), [str(value) for value in rows])
-    axes.set_xlabel(across.rpartition(".")[2])
-    axes.set_ylabel(down.rpartition(".")[2])
-    middle = np.nanmean(values) if np.isfinite(values).any() else 0.0
-    for (row, column), value in np.ndenumerate(values):
-        label = f"{value:.1f}" if math.isfinite(value) else "diverged"
-        axes.text(column, row, label, ha="center", va="center", color="white" if not value > middle else "black")
-    figure.colorbar(image, ax=axes, label="final accuracy, %")
+    shown = np.ma.masked_invalid(values)
+    image = axes.imshow(shown, cmap="viridis" if sweep.measure == ACCURACY else "viridis_r", aspect="auto")
+    axes.set_xticks(range(values.shape[1]), [str(value) for value in sweep.grid.axes[across]])
+    axes.set_yticks(range(values.shape[0]), [str(value) for value in sweep.grid.axes[down]])
+    axes.set_xlabel(names[across])
+    axes.set_ylabel(names[down])
+    if others:
+        axes.set_title(f"best over {', '.join(names[key] for key in others)}", fontsize="medium")
+    for cell, label in np.ndenumerate(labels):
+        red, green, blue, alpha = image.to_rgba(shown)[cell]
+        dark = alpha > 0 and red + green + blue < 1.5
+        axes.text(cell[1], cell[0], label, ha="center", va="center", color="white" if dark else "black")
+    figure.colorbar(image, ax=axes, label="final accuracy, %" if sweep.measure == ACCURACY else "final test loss")
     figure.savefig(path, dpi=150)
     return path
+
+
+def heat(sweep: Sweep, down: str, across: str) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
+    """The best value in every cell (accuracies in %), NaN where there is none; and what to write into it."""
+    rows, columns = sweep.grid.axes[down], sweep.grid.axes[across]
+    values = np.full((len(rows), len(columns)), np.nan)
+    labels = np.full(values.shape, "", dtype="U16")
+    ranked = sweep.ranked
+    for entry in (*(entry for entry in sweep.entries if entry not in ranked), *reversed(ranked)):  # the best last
+        cell = rows.index(entry.point[down]), columns.index(entry.point[across])
+        if entry.mean is None:
+            labels[cell] = "diverged" if "diverged" in entry.statuses else "–"
+        else:
+            values[cell] = 100 * entry.mean if sweep.measure == ACCURACY else entry.mean
+            labels[cell] = f"{values[cell]:.1f}" if sweep.measure == ACCURACY else f"{values[cell]:.3g}"
+    return values, labels

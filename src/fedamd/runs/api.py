@@ -3,7 +3,7 @@
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from fedamd.algorithms.base import Algorithm
 from fedamd.data.base import Dataset
 from fedamd.engines import Engine, make_engine
-from fedamd.engines.distributed import DistributedEngine, Ranks, ShardedHeld, agreed, is_writer, join
+from fedamd.engines.distributed import DistributedEngine, Ranks, ShardedHeld, agreed, in_step, is_writer, join
 from fedamd.engines.held import Held, MemoryHeld
 from fedamd.errors import FedamdError
 from fedamd.oracles.objective import load_parameters
@@ -58,12 +58,17 @@ def run(
     if algorithm is not None and not isinstance(algorithm, Algorithm):
         changes["algorithm"], algorithm = algorithm, None
     settled = config if isinstance(config, Config) and not changes else load_config(_plain(config), changes)
-    experiment = build_experiment(settled, dataset=dataset, model=model, algorithm=algorithm)
-    engine = engine_for(experiment, join(settled.device))  # before the folder: what cannot run leaves nothing behind
-    given = _given(dataset, model, algorithm)
-    folder = Folder.create(Path(out), settled, is_writer(), given) if out is not None else None
-    with folder.alone() if folder else nullcontext():
-        return train(experiment, engine, folder, listen)
+    ranks = join(settled.device)
+    with ExitStack() as stack:
+        with in_step(ranks):
+            experiment = build_experiment(settled, dataset=dataset, model=model, algorithm=algorithm)
+            engine = engine_for(experiment, ranks)
+            _check_store(settled, out is not None, ranks)  # what cannot run leaves no folder behind
+            given = _given(dataset, model, algorithm)
+            folder = _new_folder(out, experiment, given)
+            if folder:
+                stack.enter_context(folder.alone())
+        return train(experiment, engine, ranks, folder, listen)
 
 
 def resume(
@@ -81,23 +86,27 @@ def resume(
     """
     opened = Folder.open(Path(folder), writes=is_writer())
     opened.check_given(_given(dataset, model, algorithm))
-    experiment = build_experiment(opened.config(changes), dataset=dataset, model=model, algorithm=algorithm)
-    engine = engine_for(experiment, join(experiment.config.device))
-    with opened.alone():
-        return train(experiment, engine, opened, listen, restore=True)
+    config = opened.config(changes)
+    ranks = join(config.device)
+    with ExitStack() as stack:
+        with in_step(ranks):
+            experiment = build_experiment(config, dataset=dataset, model=model, algorithm=algorithm)
+            engine = engine_for(experiment, ranks)
+            _check_store(config, True, ranks)
+            stack.enter_context(opened.alone())
+        return train(experiment, engine, ranks, opened, listen, restore=True)
 
 
 def train(
     experiment: Experiment,
     engine: Engine,
+    ranks: Ranks,
     folder: Folder | None,
     listen: Listener | None = None,
     restore: bool = False,
 ) -> Result:
     """Drive one run to its end, recording in `folder`."""
-    config = experiment.config
-    ranks = join(config.device)  # left when the process ends
-    one = Run(experiment, _held(config, folder, ranks))
+    one = Run(experiment, _held(experiment.config, folder, ranks))
     if folder and restore:
         folder.restore(one)
 
@@ -125,17 +134,20 @@ def engine_for(experiment: Experiment, ranks: Ranks) -> Engine:
     return DistributedEngine(engine, ranks) if ranks.world > 1 else engine
 
 
-def _held(config: Config, folder: Folder | None, ranks: Ranks) -> Held:
-    if config.client_store == "memory":
-        return ShardedHeld(ranks) if ranks.world > 1 else MemoryHeld()
-    if folder is None or ranks.world > 1:
+def _check_store(config: Config, has_folder: bool, ranks: Ranks) -> None:
+    if config.client_store == "disk" and (not has_folder or ranks.world > 1):
         raise FedamdError('client_store = "disk" is for one process with a run folder; use client_store = "memory"')
-    return folder.held()
+
+
+def _held(config: Config, folder: Folder | None, ranks: Ranks) -> Held:
+    if config.client_store == "disk" and folder:
+        return folder.held()
+    return ShardedHeld(ranks, config.device) if ranks.world > 1 else MemoryHeld()
 
 
 @contextmanager
 def deferred_interrupt() -> Iterator[Callable[[], bool]]:
-    """The first Ctrl-C waits for the end of the round; a second one does not wait."""
+    """The first Ctrl-C (or SIGTERM, as torchrun sends it) waits for the end of the round; a second one does not."""
     pressed = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield pressed.is_set
@@ -146,11 +158,18 @@ def deferred_interrupt() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         pressed.set()
 
-    previous = signal.signal(signal.SIGINT, note)
+    previous = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield pressed.is_set
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _new_folder(out: Path | str | None, experiment: Experiment, given: Mapping[str, str]) -> Folder | None:
+    if out is None:
+        return None
+    return Folder.create(Path(out), experiment.config, is_writer(), given, experiment.theory)
 
 
 def _given(dataset: Dataset | None, model: nn.Module | None, algorithm: Algorithm | None) -> dict[str, str]:

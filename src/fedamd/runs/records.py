@@ -1,7 +1,7 @@
 """The folder of a run: resolved config, environment, metrics, summary, checkpoint, final model.
 
 config.toml             every setting, defaults filled in
-environment.json        versions, commit, hardware, command line
+environment.json        versions, commit, hardware, command line, and what theory settled
 metrics.jsonl           a line for every round (round −1 is the start-up)
 checkpoint.safetensors  the newest state a run can go on from
 model.safetensors       the final model x
@@ -14,7 +14,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from importlib import metadata
 from pathlib import Path
@@ -50,11 +50,16 @@ class Folder:
 
     @classmethod
     def create(
-        cls, path: Path, config: Config, writes: bool = True, given: Mapping[str, str] | None = None
+        cls,
+        path: Path,
+        config: Config,
+        writes: bool = True,
+        given: Mapping[str, str] | None = None,
+        theory: Mapping[str, Any] | None = None,
     ) -> "Folder":
         """A new folder for a new run; one that already holds something is left alone.
 
-        `given` are the objects that stand in for sections of the config, in words.
+        `given` are the objects that stand in for sections of the config, in words; `theory` is what theory settled.
         """
         if not writes:
             return cls(path, writes)
@@ -68,7 +73,9 @@ class Folder:
             raise FedamdError(f"cannot create {path}: {error.strerror}") from None
         checkpoint.write_text(path / CONFIG, to_toml(config.plain()))
         checkpoint.write_text(
-            path / ENVIRONMENT, json.dumps(environment(config) | {"given": dict(given or {})}, indent=2) + "\n"
+            path / ENVIRONMENT,
+            json.dumps(environment(config) | {"given": dict(given or {}), "theory": dict(theory or {})}, indent=2)
+            + "\n",
         )
         return cls(path)
 
@@ -82,18 +89,8 @@ class Folder:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Refuse to share the folder with another process; the system lets go of it however this one ends."""
-        if fcntl is None or not self._writes:
+        with exclusively(self.path) if self._writes else nullcontext():
             yield
-            return
-        descriptor = os.open(self.path, os.O_RDONLY)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise FedamdError(f"another process is at work on the run in {self.path}") from None
-            yield
-        finally:
-            os.close(descriptor)
 
     def config(self, changes: Mapping[str, Any] | None = None) -> Config:
         """The run's config; only what leaves its trajectory alone may be changed."""
@@ -176,6 +173,23 @@ class Folder:
             checkpoint.save(self.path / MODEL, {"x": run.state.x}, {"parameters": parameter_shapes(run)})
             checkpoint.write_text(self.path / SUMMARY, json.dumps(summary, indent=2) + "\n")
         return summary
+
+
+@contextmanager
+def exclusively(path: Path) -> Iterator[None]:
+    """Hold the lock of a folder; a second holder is refused."""
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FedamdError(f"another process is at work in {path}") from None
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def parameter_shapes(run: Run) -> dict[str, list[int]]:

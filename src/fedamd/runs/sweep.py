@@ -2,16 +2,23 @@
 
 Every point of the grid is an ordinary run with a folder of its own, named after its settings. Runs that share data,
 model and engine advance together, so that a vector engine plays the clients of all of them in one call.
+
+runs/…        the runs
+grid.json     what the sweep was begun with: another sweep is refused
+sweep.json    every setting with the mean and the spread over its seeds, and the best one
+sweep.csv     the same as a table
+best.toml     a config for the best setting
 """
 
 import csv
+import hashlib
 import io
-import itertools
 import json
-import math
+import os
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,54 +27,54 @@ from fedamd.engines.distributed import Ranks
 from fedamd.errors import FedamdError
 from fedamd.runs import checkpoint
 from fedamd.runs.api import deferred_interrupt, engine_for
-from fedamd.runs.config import Config, load_config, parse_setting, to_toml
-from fedamd.runs.experiment import build_experiment
-from fedamd.runs.records import CONFIG, SUMMARY, Folder
+from fedamd.runs.config import Config, load_config, to_toml
+from fedamd.runs.experiment import build_experiment, data_options
+from fedamd.runs.grid import Grid, Point
+from fedamd.runs.records import CONFIG, SUMMARY, Folder, exclusively
 from fedamd.runs.rounds import drive
 from fedamd.runs.run import Listener, Record, Run
 
-Point = dict[str, Any]  # the keys a sweep varies, and one value of each
+GRID = "grid.json"
+ACCURACY, LOSS = "final_accuracy", "final_test_loss"
 
 
 @dataclass(frozen=True)
-class Grid:
-    """Which keys vary over which values; points that differ in `seed` alone are repetitions of one setting."""
+class Plan:
+    """What a sweep is to do: the points of its grid, a config and a folder for each."""
 
-    axes: dict[str, list[Any]]
+    grid: Grid
+    folder: Path
+    configs: list[Config]
 
-    @classmethod
-    def parse(cls, words: Iterable[str]) -> "Grid":
-        """From `key=value,value,…` words."""
-        axes: dict[str, list[Any]] = {}
-        for word in words:
-            key, text = word.partition("=")[::2]
-            values = [parse_setting(f"{key}={value}")[1] for value in text.split(",") if value.strip()]
-            if not key or not values:
-                raise FedamdError(f"--grid {word}: expected key=value,value,… as in algorithm.eta_l=0.1,0.03")
-            if key in axes:
-                raise FedamdError(f"--grid {key} is given twice; put all its values into one")
-            axes[key] = values
-        if not axes:
-            raise FedamdError("a sweep needs at least one --grid key=value,value,…")
-        return cls(axes)
+    @property
+    def folders(self) -> list[Path]:
+        return [self.folder / "runs" / name for name in self.grid.names()]
 
-    def points(self) -> list[Point]:
-        return [dict(zip(self.axes, values, strict=True)) for values in itertools.product(*self.axes.values())]
+    def waiting(self) -> list[tuple[Config, Path]]:
+        """The points whose runs have not ended yet."""
+        together = zip(self.configs, self.folders, strict=True)
+        return [(config, path) for config, path in together if _summary(path)["status"] == "interrupted"]
 
 
 @dataclass(frozen=True)
 class Entry:
     """One setting of the grid: its repetitions over seeds, summarised."""
 
-    point: Point
+    point: Point  # without the seed
+    config: Config  # of the first repetition
     statuses: list[str]
-    accuracies: list[float]  # final, one for each seed that finished
+    values: list[float]  # what the sweep compares, for each repetition that has it
 
     @property
-    def mean(self) -> float:
-        """The mean final accuracy; −∞ where a repetition diverged or has none."""
-        complete = all(status == "finished" for status in self.statuses) and len(self.accuracies) == len(self.statuses)
-        return statistics.fmean(self.accuracies) if complete else -math.inf
+    def status(self) -> str:
+        """In one word where all repetitions ended alike."""
+        return "/".join(sorted(set(self.statuses)))
+
+    @property
+    def mean(self) -> float | None:
+        """Over the repetitions; None where one of them diverged, is not finished or has no value."""
+        complete = self.status == "finished" and len(self.values) == len(self.statuses)
+        return statistics.fmean(self.values) if complete else None
 
 
 @dataclass(frozen=True)
@@ -75,41 +82,88 @@ class Sweep:
     """What a sweep came to."""
 
     grid: Grid
-    entries: list[Entry]
     folder: Path
+    measure: str  # final accuracy as in the paper, or the final test loss of problems that have no accuracy
+    entries: list[Entry]
+
+    @property
+    def ranked(self) -> list[Entry]:
+        """The settings with a mean, best first; in the order of the grid where they are equal."""
+        sign = -1 if self.measure == ACCURACY else 1
+        return sorted(
+            (entry for entry in self.entries if entry.mean is not None), key=lambda entry: sign * (entry.mean or 0.0)
+        )
 
     @property
     def best(self) -> Entry | None:
-        """The setting with the best mean final accuracy, as the paper chooses; None where none finished."""
-        best = max(self.entries, key=lambda entry: entry.mean)
-        return best if math.isfinite(best.mean) else None
+        """The setting with the best mean; None where none has one."""
+        return next(iter(self.ranked), None)
+
+    @property
+    def interrupted(self) -> bool:
+        return any("interrupted" in entry.statuses for entry in self.entries)
 
 
-def sweep(
-    config: Path | str | Mapping[str, Any] | None,
-    grid: Grid,
-    folder: Path,
-    changes: Mapping[str, Any] | None = None,
-    listen: Listener | None = None,
-) -> Sweep:
-    """Run every point of the grid that is not finished yet, then tell which was best."""
-    points = grid.points()
-    configs = [load_config(config, dict(changes or {}) | point) for point in points]
-    folders = [folder / "runs" / point_name(point) for point in points]
-    unfinished = [(c, f) for c, f in zip(configs, folders, strict=True) if not (f / SUMMARY).exists()]
-    with deferred_interrupt() as interrupted:
-        for group in _lockstep_groups(unfinished):
+def plan(
+    config: Path | str | Mapping[str, Any] | None, grid: Grid, folder: Path, changes: Mapping[str, Any] | None = None
+) -> Plan:
+    """A sweep of this grid over this config; every point must be a config that can run."""
+    return Plan(grid, folder, [load_config(config, dict(changes or {}) | point) for point in grid.points()])
+
+
+def sweep(planned: Plan, listen: Listener | None = None) -> Sweep:
+    """Run every point that has not ended yet, then tell which was best."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise FedamdError("a sweep runs in one process: start it without torchrun")
+    try:
+        planned.folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FedamdError(f"cannot create {planned.folder}: {error.strerror}") from None
+    with exclusively(planned.folder), deferred_interrupt() as interrupted:
+        _claim(planned)
+        for group in _lockstep_groups(planned.waiting()):
             if not interrupted():
                 _run_group(group, listen, interrupted)
-    result = Sweep(grid, _entries(points, folders), folder)
-    _write(result, dict(changes or {}), config)
+        result = _result(planned)
+        _write(result)
     return result
 
 
-def point_name(point: Point) -> str:
-    """A folder name that says the settings: eta_l=0.03,eta_s=1.0,seed=0."""
-    text = ",".join(f"{key.rpartition('.')[2]}={value}" for key, value in point.items())
-    return "".join(letter if letter.isalnum() or letter in "=,.+-_" else "_" for letter in text)
+def _claim(planned: Plan) -> None:
+    """Write down what the sweep is; a folder in which another one was begun is refused."""
+    plain = [json.loads(json.dumps(config.plain())) for config in planned.configs]
+    digest = hashlib.sha256(json.dumps(plain).encode()).hexdigest()
+    path = planned.folder / GRID
+    if not path.exists():
+        if any(planned.folder.iterdir()):
+            raise FedamdError(f"{planned.folder} is not empty and holds no sweep: choose another --out")
+        own = {"grid": planned.grid.axes, "first": plain[0], "digest": digest}
+        checkpoint.write_text(path, json.dumps(own, indent=2) + "\n")
+        return
+    try:
+        begun = json.loads(path.read_text(encoding="utf-8"))
+        different = _difference(begun["grid"], planned.grid.axes) or _difference(begun["first"], plain[0])
+        if not different and begun["digest"] != digest:
+            different = "other settings"
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FedamdError(f"cannot read {path}: {error!r}") from None
+    if different:
+        raise FedamdError(
+            f"{planned.folder} was begun as another sweep ({different}): "
+            "go on with the command it was begun with, or choose another --out"
+        )
+
+
+def _difference(begun: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "") -> str | None:
+    """The first key in which two settings differ, in words."""
+    for key in (*begun, *now):
+        before, after = begun.get(key), now.get(key)
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            if inner := _difference(before, after, f"{prefix}{key}."):
+                return inner
+        elif before != after:
+            return f"{prefix}{key} was {json.dumps(before)} and is {json.dumps(after)}"
+    return None
 
 
 def _lockstep_groups(waiting: Sequence[tuple[Config, Path]]) -> list[list[tuple[Config, Path]]]:
@@ -117,79 +171,88 @@ def _lockstep_groups(waiting: Sequence[tuple[Config, Path]]) -> list[list[tuple[
     groups: dict[str, list[tuple[Config, Path]]] = defaultdict(list)
     for config, folder in waiting:
         same = config.model_dump(
-            mode="json", include={"data", "model", "device", "dtype", "engine", "oracle", "micro_batch", "client_store"}
+            mode="json", include={"data", "model", "device", "dtype", "engine", "oracle", "micro_batch"}
         )
-        if config.data.name in ("quadratic", "logistic"):  # their samples depend on the seed and the number of clients
-            same |= {"seed": config.seed, "clients": config.clients}
-        groups[json.dumps(same)].append((config, folder))
+        groups[json.dumps([same, data_options(config)], default=str)].append((config, folder))
     return list(groups.values())
 
 
-def _run_group(group: Sequence[tuple[Config, Path]], listen: Listener | None, interrupted: Any) -> None:
+def _run_group(group: Sequence[tuple[Config, Path]], listen: Listener | None, interrupted: Callable[[], bool]) -> None:
     """Drive the runs of one group together, each recording in its own folder."""
-    opened = [Folder.open(path) if (path / CONFIG).exists() else Folder.create(path, c) for c, path in group]
-    experiments = [build_experiment(config) for config, _ in group]
-    runs = [
-        Run(one, folder.held() if one.config.client_store == "disk" else None)
-        for one, folder in zip(experiments, opened, strict=True)
-    ]
-    folders = {id(run): folder for run, folder in zip(runs, opened, strict=True)}
-    for run in runs:
-        folders[id(run)].restore(run)
+    with ExitStack() as stack:
+        folders = {}
+        for config, path in group:
+            run, folder = _open(config, path)
+            stack.enter_context(folder.alone())
+            folder.restore(run)
+            folders[run] = folder
 
-    def heard(run: Run, record: Record) -> None:
-        folders[id(run)].add(run, record)
-        if not run.live:
-            folders[id(run)].finish(run, run.status)
-        if listen:
-            listen(run, record)
+        def heard(run: Run, record: Record) -> None:
+            folders[run].add(run, record)
+            if not run.live:
+                folders[run].finish(run, run.status)
+            if listen:
+                listen(run, record)
 
-    drive(runs, engine_for(experiments[0], Ranks()), heard, interrupted)
-    for run in runs:
-        if run.live:
-            folders[id(run)].save(run)
+        runs = list(folders)
+        for run in runs:
+            if not run.live:  # it was killed between its last checkpoint and its summary
+                folders[run].finish(run, run.status)
+        drive(runs, engine_for(runs[0].experiment, Ranks()), heard, interrupted)
+        for run in runs:
+            if run.live:
+                folders[run].save(run)
 
 
-def _entries(points: Sequence[Point], folders: Sequence[Path]) -> list[Entry]:
-    """The settings in grid order, seeds gathered."""
-    gathered: dict[str, tuple[Point, list[Record]]] = {}
-    for point, folder in zip(points, folders, strict=True):
+def _open(config: Config, path: Path) -> tuple[Run, Folder]:
+    """The run of one point, new or begun."""
+    begun = (path / CONFIG).exists()
+    experiment = build_experiment(Folder.open(path).config() if begun else config)
+    folder = Folder.open(path) if begun else Folder.create(path, experiment.config, theory=experiment.theory)
+    return Run(experiment, folder.held() if config.client_store == "disk" else None), folder
+
+
+def _summary(folder: Path) -> Record:
+    path = folder / SUMMARY
+    try:
+        summary: Record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"status": "interrupted"}
+    except ValueError as error:
+        raise FedamdError(f"{path} is damaged ({error}): delete it, and the sweep makes it again") from None
+    return summary
+
+
+def _result(planned: Plan) -> Sweep:
+    """The settings in the order of the grid, seeds gathered."""
+    summaries = [_summary(folder) for folder in planned.folders]
+    measure = ACCURACY if any(one.get(ACCURACY) is not None for one in summaries) else LOSS
+    gathered: dict[str, Entry] = {}
+    for point, config, summary in zip(planned.grid.points(), planned.configs, summaries, strict=True):
         setting = {key: value for key, value in point.items() if key != "seed"}
-        path = folder / SUMMARY
-        summary = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"status": "interrupted"}
-        gathered.setdefault(json.dumps(setting), (setting, []))[1].append(summary)
-    return [
-        Entry(
-            setting,
-            [summary["status"] for summary in summaries],
-            [one["final_accuracy"] for one in summaries if one.get("final_accuracy") is not None],
-        )
-        for setting, summaries in gathered.values()
-    ]
+        entry = gathered.setdefault(json.dumps(setting), Entry(setting, config, [], []))
+        entry.statuses.append(summary["status"])
+        entry.values.extend([summary[measure]] if summary.get(measure) is not None else [])
+    return Sweep(planned.grid, planned.folder, measure, list(gathered.values()))
 
 
-def _write(result: Sweep, changes: Point, config: Path | str | Mapping[str, Any] | None) -> None:
-    """sweep.json, sweep.csv and, where there is a best point, best.toml."""
+def _write(result: Sweep) -> None:
+    """sweep.json, sweep.csv and, where there is a best setting, best.toml."""
     rows = [
         entry.point
         | {
-            "status": "/".join(sorted(set(entry.statuses))),
+            "status": entry.status,
             "seeds": len(entry.statuses),
-            "final_accuracy": entry.mean if math.isfinite(entry.mean) else None,
-            "spread": statistics.stdev(entry.accuracies) if len(entry.accuracies) > 1 else None,
+            result.measure: entry.mean,
+            "spread": statistics.stdev(entry.values) if entry.mean is not None and len(entry.values) > 1 else None,
         }
         for entry in result.entries
     ]
     best = result.best
-    checkpoint.write_text(
-        result.folder / "sweep.json",
-        json.dumps({"best": best.point if best else None, "points": rows}, indent=2) + "\n",
-    )
+    content = {"best": best.point if best else None, "points": rows}
+    checkpoint.write_text(result.folder / "sweep.json", json.dumps(content, indent=2) + "\n")
     text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]))
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     checkpoint.write_text(result.folder / "sweep.csv", text.getvalue())
     if best:
-        chosen = load_config(config, changes | best.point)
-        checkpoint.write_text(result.folder / "best.toml", to_toml(chosen.plain()))
+        checkpoint.write_text(result.folder / "best.toml", to_toml(best.config.plain()))
