@@ -188,17 +188,16 @@ def final_accuracy(run: Mapping[str, Any]) -> float:
 
 def _rates_of_table2(cell: Cell, table2: Store, protocol: Protocol) -> Rates:
     """What Table 2's grid chose for the same method with the same cohort (for K = 10, b' = 64, b = full)."""
-    own = {key: value for key, value in cell.algorithm.items() if key in ("p", "tau", "pattern")}
-    constant = "p" in own
-    label = cell.label if cell.label in METHODS else f"FedAMD ({'constant' if constant else 'sequential'})"
-    source = next(c for c in EXPERIMENTS["table2"].cells if (c.label, c.cohort) == (label, cell.cohort))
+    kind = "constant" if "p" in cell.algorithm else "sequential"
+    label = cell.label if cell.label in METHODS else f"FedAMD ({kind})"
     reader = _Runner(table2, protocol, lambda *_: None, lambda: True)
-    try:
-        return _cell(source, EXPERIMENTS["table2"], reader, None).rates
-    except _Stopped:
-        raise FedamdError(
-            f"--rates table2: {label} with {cell.cohort} clients is not in table2.jsonl: run `reproduce table2` first"
-        ) from None
+    for source in EXPERIMENTS["table2"].cells:
+        if (source.label, source.cohort) == (label, cell.cohort):
+            with contextlib.suppress(_Stopped):
+                return _cell(source, EXPERIMENTS["table2"], reader, None).rates
+    raise FedamdError(
+        f"--rates table2: {label} with {cell.cohort} clients is not in table2.jsonl: run `reproduce table2` first"
+    )
 
 
 def chosen_experiments(names: Sequence[str]) -> Iterator[Experiment]:
