@@ -54,4 +54,5 @@ def made_outcome(
     finalists: int = 3,
 ) -> Outcome:
     cell = Cell(label, cohort, {"name": "fedavg"}, panel=f"{cohort} clients")
-    return Outcome(cell, (0.1, 1.0), grid or {}, runs, finalists, planned=3)
+    others = {(0.0, float(number)): runs for number in range(1, finalists)}
+    return Outcome(cell, (0.1, 1.0), grid or {}, {(0.1, 1.0): runs} | others, planned=3)

@@ -91,7 +91,7 @@ def test_a_cell_counts_from_its_first_finalist_on(finished: Path, tmp_path: Path
     """A grid of 3, then the 2 seeds of the first of 2 finalists."""
     (tmp_path / "tiny.jsonl").write_text("".join(line + "\n" for line in lines(finished)[:5]))
     (outcome,) = stored(EXPERIMENT, tmp_path, TINY)
-    assert (outcome.finalists, outcome.planned, outcome.complete) == (1, 2, False)
+    assert (len(outcome.repeated), outcome.planned, outcome.complete) == (1, 2, False)
     (tmp_path / "tiny.jsonl").write_text("".join(line + "\n" for line in lines(finished)[:4]))
     assert stored(EXPERIMENT, tmp_path, TINY) == []
 

@@ -74,13 +74,12 @@ def _facts(results: Results) -> Facts:
     waiting = [name for name in EXPERIMENTS if name not in results]
     facts = [
         ("experiments", ", ".join(results)),
-        ("not run yet", ", ".join(waiting)),
         ("cells", str(len(outcomes))),
         ("rounds", str(Protocol().rounds)),
         ("seeds", str(Protocol().seeds)),
         ("made on", "; ".join(machines)),
     ]
-    return Facts(title="", facts=[(name, value) for name, value in facts if value])
+    return Facts(title="", note=f"Not run yet: {', '.join(waiting)}." if waiting else "", facts=facts)
 
 
 def _verdict_sections(told: Sequence[claims.Verdict]) -> list[Section]:

@@ -50,10 +50,9 @@ class Outcome:
 
     cell: Cell
     rates: Rates
-    grid: Mapping[Rates, Mapping[str, Any]]
-    runs: Sequence[Mapping[str, Any]]
-    finalists: int  # how many pairs of rates have been run on all seeds
-    planned: int  # how many were to be
+    grid: Mapping[Rates, Mapping[str, Any]]  # on the first seed
+    repeated: Mapping[Rates, Sequence[Mapping[str, Any]]]  # the finalists that have been run on all seeds
+    planned: int  # how many finalists there are
 
     @property
     def label(self) -> str:
@@ -62,11 +61,12 @@ class Outcome:
     @property
     def complete(self) -> bool:
         """Whether all finalists have been run on all seeds."""
-        return self.finalists == self.planned
+        return len(self.repeated) == self.planned
 
-    def accuracy(self) -> float:
-        """Mean final accuracy over the seeds."""
-        return fmean(final_accuracy(run) for run in self.runs)
+    @property
+    def runs(self) -> Sequence[Mapping[str, Any]]:
+        """Over the seeds, at the best rates."""
+        return self.repeated[self.rates]
 
 
 QUICK = Protocol(rounds=6, seeds=1, finalists=1)
@@ -155,8 +155,7 @@ def _cell(cell: Cell, experiment: Experiment, runner: _Runner, table2: Store | N
     else:
         finalists = [_rates_of_table2(cell, table2, runner.protocol)]
     repeated = _repeated(cell, finalists, runner)
-    rates = best_rates(repeated)[0]
-    return Outcome(cell, rates, grid, repeated[rates], finalists=len(repeated), planned=len(finalists))
+    return Outcome(cell, best_rates(repeated)[0], grid, repeated, planned=len(finalists))
 
 
 def _repeated(cell: Cell, finalists: Sequence[Rates], runner: _Runner) -> dict[Rates, list[Mapping[str, Any]]]:

@@ -120,7 +120,7 @@ def footnote(told: Sequence[Row]) -> str:
     if any(row.here(quantity) is None for row in told for quantity in QUANTITIES):
         notes.append(f"some never: at least one seed did not reach {100 * TARGET:g} %, so there is no mean.")
     if unfinished := [row.outcome for row in told if not row.outcome.complete]:
-        counts = "; ".join(f"{one.label}: {one.finalists} of {one.planned}" for one in unfinished)
+        counts = "; ".join(f"{one.label}: {len(one.repeated)} of {one.planned}" for one in unfinished)
         notes.append(f"*: not all pairs of rates that were to be run on all seeds have been ({counts}).")
     if borrowed := [row.outcome.label for row in told if not row.outcome.grid]:
         notes.append(f"Rates chosen in Table 2, not on a grid of their own: {', '.join(borrowed)}.")
