@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from fedamd import __version__
-from fedamd.cli import bench, compare, data, listing, plan, plot, report, reproduce, run, sweep, theory, watch
+from fedamd.cli import bench, compare, data, federation, listing, plan, plot, report, reproduce, run, sweep, theory, watch
 from fedamd.engines.distributed import ProcessLost, is_writer
 from fedamd.errors import FedamdError
 
@@ -19,7 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run, listing, data, plot, sweep, plan, theory, compare, reproduce, report, watch, bench):
+for command in (run, listing, data, plot, sweep, plan, theory, compare, reproduce, report, watch, bench, federation):
     command.register(app)
 
 

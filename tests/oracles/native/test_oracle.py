@@ -303,3 +303,17 @@ def test_refuses_to_evaluate_on_nothing() -> None:
     oracle = NativeOracle(small(), dataset((2, 8, 8), 5, tests=0))
     with pytest.raises(FedamdError, match="no test samples"):
         oracle.evaluate(torch.ones(oracle.dimension))
+
+
+def test_a_layer_so_wide_that_its_square_overflows_32_bits() -> None:
+    """Tiles are cut at count · part / parts, which passes 2³¹ from about 113,512 outputs on."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(2, 120_000), nn.ReLU(), nn.Linear(120_000, 2))
+    inputs, targets = torch.randn(4, 2), torch.tensor([0, 1, 1, 0])
+    oracle = NativeOracle(model, Dataset("wide", inputs, targets, inputs, targets, classes=2))
+    x = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+    gradient, loss = oracle.gradient(x, Batch(torch.arange(4), torch.full((4,), 0.25)))
+    expected = F.cross_entropy(model(inputs), targets)
+    (last,) = torch.autograd.grad(expected, model[3].weight)
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-4)
+    assert torch.allclose(gradient[-240_002:-2], last.flatten(), atol=1e-5)

@@ -86,8 +86,8 @@ template <class F>
 inline void parts(int count, int most, F&& f) {
     const int n = (count + most - 1) / most;
     for (int part = 0; part < n; ++part) {
-        const int first = count * part / n;
-        f(first, count * (part + 1) / n - first);
+        const int first = int(Index(count) * part / n);
+        f(first, int(Index(count) * (part + 1) / n) - first);
     }
 }
 
