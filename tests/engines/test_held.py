@@ -1,5 +1,7 @@
 """What clients hold: the two stores behave as one, and the one on disk survives a kill."""
 
+import contextlib
+import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -147,3 +149,27 @@ def test_a_file_that_is_no_store_is_refused(tmp_path):
     path.write_bytes(b"this is no database at all, but long enough to have a header" * 20)
     with pytest.raises(FedamdError, match=r"cannot use .*held\.sqlite as the clients' store"):
         DiskHeld(path)
+
+
+def test_forgetting_leaves_one_version_of_a_client(tmp_path):
+    """Also of one whose old version was left by a process that ended between flushing and forgetting."""
+    path = tmp_path / "held.sqlite"
+
+    def versions() -> list[tuple[int, int]]:
+        with contextlib.closing(sqlite3.connect(path)) as file:
+            return file.execute("SELECT client, round FROM held ORDER BY client, round").fetchall()
+
+    disk = DiskHeld(path)
+    for t, clients in ((1, [0, 1]), (2, [0])):
+        disk.write(clients, {"a": rows(*map(float, clients))})
+        disk.flush(t)
+    assert versions() == [(0, 1), (0, 2), (1, 1)]
+    disk = DiskHeld(path)  # the process that flushed round 2 is gone
+    disk.write([1], {"a": rows(5.0)})
+    disk.flush(3)
+    disk.forget_before(3)
+    assert versions() == [(0, 1), (0, 2), (1, 3)]
+    disk.write([0], {"a": rows(6.0)})
+    disk.flush(4)
+    disk.forget_before(4)
+    assert versions() == [(0, 4), (1, 3)]

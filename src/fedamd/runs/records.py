@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -236,6 +237,7 @@ def _version(package: str) -> str | None:
         return None
 
 
+@cache  # a sweep asks for every run
 def _commit() -> str | None:
     """The commit of the source tree this package runs from, with a + where the tree has changes; None if installed."""
     here = Path(__file__).parent
