@@ -6,6 +6,7 @@ import pytest
 
 from fedamd.errors import FedamdError
 from fedamd.runs.config import Config, load_config
+from fedamd.runs.experiment import build_experiment
 from fedamd.runs.planning import estimated_problem
 
 GIVEN = {"epsilon": 1e-3}
@@ -38,6 +39,16 @@ def test_a_convex_model_without_strong_convexity_is_planned_as_non_convex() -> N
     )
     assert found.mu is not None
     assert problem.mu is None
+
+
+def test_rates_left_to_theory_are_not_looked_for() -> None:
+    """K = b' = 1 is too little for Theorem 4.8's rates on this logistic problem, but it can be planned for."""
+    rates = {"eta_l": "theory", "steps": 1, "small_batch": 1}
+    asked = config(data={"name": "logistic", "samples": 6}, algorithm=rates)
+    with pytest.raises(FedamdError, match="take K ≥"):
+        build_experiment(asked)
+    problem, _ = estimated_problem(asked, GIVEN)
+    assert (problem.K, problem.b_small) == (1, 1)
 
 
 def test_progress_and_budget() -> None:

@@ -21,7 +21,7 @@ def estimated_problem(
     Where clients own different numbers of samples, n is the smallest. A μ that the estimate cannot tell from 0 is left
     out, which makes the problem a non-convex one for the planner.
     """
-    experiment = build_experiment(config)
+    experiment = build_experiment(config, algorithm=config.outline())  # a plan needs no learning rates
     found = estimated_constants(
         experiment.model, experiment.dataset, experiment.clients, experiment.x0, budget=budget, progress=progress
     )
