@@ -115,8 +115,8 @@ def test_tuned_rates(fields: dict[str, Ground]) -> None:
 def test_rates_far_above_the_theorems(fields: dict[str, Ground]) -> None:
     """100 rounds, and 4 at thirty times the rate: a factor of 25, more than expected."""
     study = OverRates(FULL, fields["tail"])
-    at = {arm: 4 if multiple == 30 else 100 for multiple, arm in study.by.items()}
-    (verdict,) = study.conclude(curves(study.arms, lambda arm, t: torch.where(t >= at[arm], 0.0, 1.0)), FULL).verdicts
+    found = curves(study.arms, lambda arm, t: torch.where(t >= (4 if arm == study.by[30.0] else 100), 0.0, 1.0))
+    verdict = study.conclude(found, FULL).verdicts[0]
     assert verdict.value == 25
     assert verdict.word == "DISAGREES"
 

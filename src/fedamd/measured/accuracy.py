@@ -110,7 +110,7 @@ class PolyakLojasiewicz:
         self.averaging = {step: fedavg(scale.long, step) for step in FEDAVG_STEPS}
         self.arms = [self.theorem, self.faster, *self.averaging.values()]
 
-    def conclude(self, results: Results, scale: Scale) -> Finding:
+    def conclude(self, results: Results, scale: Scale) -> Finding:  # noqa: ARG002  its accuracies are its own
         measured = {e: rounds_to(results[self.theorem].gap, e) for e in GAPS}
         faster = {e: rounds_to(results[self.faster].gap, e) for e in GAPS}
         averaged = {e: self._best_fedavg(results, e) for e in GAPS}
@@ -126,12 +126,6 @@ class PolyakLojasiewicz:
             for e in GAPS
         ]
         common = [e for e in GAPS[2:] if averaged[e].value and faster[e].value]
-        unreached = [e for e in GAPS if averaged[e].value is None and faster[e].value is not None]
-        stall = (
-            f"No step of FedAvg's reached {max(unreached):.3g} within {scale.long} rounds with all seeds; FedAMD did."
-            if unreached
-            else "FedAvg reached every ε with some step.",
-        )
         return Finding(
             self.name,
             "Over ε, PL; FedAvg",
@@ -155,12 +149,30 @@ class PolyakLojasiewicz:
                     Line("proved", [1 / e for e in GAPS], [float(p.rounds) for p in proofs.values() if p], dashed=True),
                 ],
             ),
-            stall,
+            (
+                _compared("FedAMD at the theorem's rates", measured, averaged),
+                _compared("FedAMD at 10 × the theorem's η_s", faster, averaged),
+            ),
         )
 
     def _best_fedavg(self, results: Results, epsilon: float) -> Rounds:
         found = [rounds_to(results[arm].gap, epsilon) for arm in self.averaging.values()]
         return min(found, key=lambda rounds: math.inf if rounds.value is None else rounds.value)
+
+
+def _compared(label: str, measured: dict[float, Rounds], averaged: dict[float, Rounds]) -> str:
+    """Where FedAvg with its step chosen for each ε was the faster of the two, and where it did not arrive."""
+
+    def needed(rounds: Rounds) -> float:
+        return math.inf if rounds.value is None else rounds.value
+
+    ahead = [e for e in GAPS if needed(averaged[e]) < needed(measured[e])]
+    missed = [e for e in GAPS if needed(measured[e]) < needed(averaged[e]) == math.inf]
+    return (
+        f"FedAvg, its step chosen for each ε, needed fewer rounds than {label} "
+        + (f"at {len(ahead)} of {len(GAPS)} ε's, the smallest of them {min(ahead):.3g}" if ahead else "nowhere")
+        + (f"; it did not reach {max(missed):.3g} with all seeds, where FedAMD did." if missed else ".")
+    )
 
 
 def _straightness(measured: dict[float, Rounds]) -> float | None:

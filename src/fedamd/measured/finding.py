@@ -1,4 +1,4 @@
-"""What a study finds: numbers in a table, lines in a figure, and verdicts on what was expected before measuring."""
+"""What a study finds: numbers in a table, lines in a figure, and verdicts on declared expectations."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field

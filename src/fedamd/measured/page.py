@@ -25,7 +25,8 @@ Two problems, M = {M} clients of 10 samples, K = {K}, b' = {b_small}:
 * **quadratic**: the synthetic data set of that name, with all constants exact.
 
 What counts as agreement is part of each study's code (`fedamd.measured`), and stands in the tables as the expected
-range. The theorems bound from above; "proved" has all constants of the appendix.
+range. Problems, grids and ranges were chosen with trial runs on these same problems at hand: agreement is a check of
+consistency, not a blind prediction. The theorems bound from above; "proved" has all constants of the appendix.
 """
 
 

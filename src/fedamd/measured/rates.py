@@ -65,26 +65,53 @@ class Tuned:
 
 
 class OverRates:
-    """How much larger than the theorem's can η_s be where curvature falls along the way?"""
+    """How much larger than the theorem's can η_s be where curvature falls along the way, and is p* best then?"""
 
     name, ground = "rates", TAIL
     careful = CAREFUL
+    star_is_best = Tuned.star_is_best
 
     def __init__(self, scale: Scale, ground: Ground) -> None:
-        self.by = {float(m): fedamd(ground, scale.rounds(1.0), multiple=m) for m in LARGE_MULTIPLES}
-        self.arms = list(self.by.values())
+        rounds = scale.rounds(1.0)
+        self.by = {float(m): fedamd(ground, rounds, multiple=m) for m in LARGE_MULTIPLES}
+        self.over_p = {
+            p: {float(m): fedamd(ground, rounds, p=p, multiple=m) for m in LARGE_MULTIPLES[2:]} for p in PROBABILITIES
+        }
+        self.arms = [*self.by.values(), *(arm for arms in self.over_p.values() for arm in arms.values())]
 
     def conclude(self, results: Results, scale: Scale) -> Finding:
         measured = {m: rounds_to(results[arm].gradient, scale.target) for m, arm in self.by.items()}
+        finer = scale.target / 10  # large multiples reach the target at once
+        by_p = {
+            p: {m: rounds_to(results[arm].gradient, finer) for m, arm in arms.items()}
+            for p, arms in self.over_p.items()
+        }
+        best = {p: fewest(found)[1] for p, found in by_p.items()}
+        rows: list[list[Cell]] = [["p*", f"{scale.target:g}", f"{m:g}", *cells(found)] for m, found in measured.items()]
+        rows += [
+            [f"p = {p:g}", f"{finer:g}", f"{m:g}", *cells(rounds)]
+            for p, found in by_p.items()
+            for m, rounds in found.items()
+        ]
         return Finding(
             self.name,
             "Learning rates, non-convex",
-            f"non-convex problem, M = {M}, A = {A}, p*, ‖∇F‖² ≤ {scale.target:g}, the η_l of Theorem 4.8 and multiples "
-            "of its η_s",
-            ("η_s ×", "rounds", "interval"),
-            [[f"{m:g}", *cells(rounds)] for m, rounds in measured.items()],
-            [self.careful.judge(ratio(measured[1.0].value, fewest(measured)[1]))],
-            Figure("multiple of the theorem's η_s", "rounds to ε", [measured_line("measured", measured)]),
+            f"non-convex problem, M = {M}, A = {A}, rounds to ‖∇F‖² ≤ ε, the η_l of Theorem 4.8 and multiples of its "
+            "η_s",
+            ("schedule", "ε", "η_s ×", "rounds", "interval"),
+            rows,
+            [
+                self.careful.judge(ratio(measured[1.0].value, fewest(measured)[1])),
+                self.star_is_best.judge(ratio(best[STAR], _least(best))),
+            ],
+            Figure(
+                "multiple of the theorem's η_s",
+                "rounds to ε",
+                [
+                    measured_line(f"p*, ε = {scale.target:g}", measured),
+                    *(measured_line(f"p = {p:g}, ε = {finer:g}", found) for p, found in by_p.items()),
+                ],
+            ),
             (
                 "L is the largest curvature anywhere; on the way out the curvature of this problem falls, and the "
                 "theorem's rate does not know that.",
