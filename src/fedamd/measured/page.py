@@ -50,7 +50,8 @@ def markdown(findings: Sequence[Finding], scale: Scale, pictures: str, command: 
     """The page; `pictures` is where its figures lie."""
     runs = "the full measurement" if scale == FULL else "a quick pass, too short to conclude from"
     opening = OPENING.format(command=command, runs=runs, seeds=scale.seeds, M=M, K=K, b_small=B_SMALL)
-    return "\n".join([opening, *_summary(findings), *(line for one in findings for line in _section(one, pictures))])
+    sections = (line for finding in findings for line in _section(finding, pictures))
+    return "\n".join([opening, *_summary(findings), *sections]) + "\n"
 
 
 def draw(finding: Finding, path: Path) -> None:
