@@ -7,7 +7,21 @@ from rich.console import Console
 from rich.markup import escape
 
 from fedamd import __version__
-from fedamd.cli import bench, compare, data, federation, listing, plan, plot, report, reproduce, run, sweep, theory, watch
+from fedamd.cli import (
+    bench,
+    compare,
+    data,
+    federation,
+    listing,
+    plan,
+    plot,
+    report,
+    reproduce,
+    run,
+    sweep,
+    theory,
+    watch,
+)
 from fedamd.engines.distributed import ProcessLost, is_writer
 from fedamd.errors import FedamdError
 
