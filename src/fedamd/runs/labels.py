@@ -6,7 +6,16 @@ from typing import Any
 from fedamd.runs.config import Config
 
 EXECUTION = frozenset(  # how a run is executed and what is reported of it, not what it computes
-    {"engine", "oracle", "device", "micro_batch", "client_store", "checkpoint_every", "evaluate_every", "target_accuracy"}
+    {
+        "engine",
+        "oracle",
+        "device",
+        "micro_batch",
+        "client_store",
+        "checkpoint_every",
+        "evaluate_every",
+        "target_accuracy",
+    }
 )
 
 
