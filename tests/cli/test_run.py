@@ -125,7 +125,7 @@ def commands() -> list[list[str]]:
         *([info.name or ""] for info in app.registered_commands),
         *([group.name or ""] for group in app.registered_groups),
         *(
-            [group.name or "", info.name or ""]
+            [group.name or "", info.name or info.callback.__name__]
             for group in app.registered_groups
             for info in group.typer_instance.registered_commands
         ),
