@@ -111,8 +111,11 @@ def address(request: Request, purpose: Purpose, *rest: int) -> int:
 
 
 def finite_rows(stacks: Iterable[Tensor]) -> Tensor:
-    """Which rows (n,) are finite in every one of these (n, ·) stacks."""
-    return torch.stack([stack.isfinite().all(-1) for stack in stacks]).all(0)
+    """Which rows (n,) are finite in every one of these (n, ·) stacks: one entry that is not makes the sum so.
+
+    (A row so large that its sum overflows has diverged as well.)
+    """
+    return torch.stack([stack.sum(-1).isfinite() for stack in stacks]).all(0)
 
 
 def accepted(

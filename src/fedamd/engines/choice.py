@@ -30,7 +30,7 @@ ORACLES = {
 _SAMPLES_AT_ONCE = {
     "autograd": 1 << 15,
     "stacked": 1 << 18,
-    "native": 1280,  # twenty small batches, or two clients of the paper's: the models of a call stay in a core's cache
+    "native": 320,  # five small batches: the models of a call stay in a core's cache
 }
 
 
