@@ -81,6 +81,7 @@ def main() -> None:
         timed(warm, engine)
         one = runs_of(algorithm, [(0.03, 1.0, 0)], arguments.rounds)
         results[f"{name}, one run, s"] = timed(one, engine)
+        results[f"{name}, one run, rounds"] = one[0].t  # fewer where it diverged
         print(name, "one run", results[f"{name}, one run, s"], one[0].records[-1], flush=True)
         if arguments.grid and name == "fedamd sequential":
             points = [(*pair, seed) for pair in RATES for seed in range(3)]
