@@ -46,14 +46,20 @@ class Method:
     presets: tuple[tuple[str, object], ...] = ()
 
 
+_CAREFUL = ("eta_s", 0.1)  # an adaptive step is of size η_s in every coordinate: 1 would be far too much
+
 ALGORITHMS: dict[str, Method] = {
     "fedamd": Method("FedAMD: anchors and miners in one round (Wu et al., 2023)", FedAMD),
     "fedavg": Method("FedAvg: the mean of local SGD (McMahan et al., 2017)", FedAvg),
     "fedavgm": Method("FedAvgM: FedAvg with server momentum (Hsu et al., 2019)", FedAvg, (("server", "momentum"),)),
-    "fedadam": Method("FedAdam: FedAvg with Adam on the server (Reddi et al., 2021)", FedAvg, (("server", "adam"),)),
-    "fedyogi": Method("FedYogi: FedAvg with Yogi on the server (Reddi et al., 2021)", FedAvg, (("server", "yogi"),)),
+    "fedadam": Method(
+        "FedAdam: FedAvg with Adam on the server (Reddi et al., 2021)", FedAvg, (("server", "adam"), _CAREFUL)
+    ),
+    "fedyogi": Method(
+        "FedYogi: FedAvg with Yogi on the server (Reddi et al., 2021)", FedAvg, (("server", "yogi"), _CAREFUL)
+    ),
     "fedadagrad": Method(
-        "FedAdaGrad: FedAvg with AdaGrad on the server (Reddi et al., 2021)", FedAvg, (("server", "adagrad"),)
+        "FedAdaGrad: FedAvg with AdaGrad on the server (Reddi et al., 2021)", FedAvg, (("server", "adagrad"), _CAREFUL)
     ),
     "fedprox": Method("FedProx: local SGD held near the server's model (Li et al., 2020)", FedProx),
     "fednova": Method("FedNova: normalised means of unequal numbers of steps (Wang et al., 2020)", FedNova),
