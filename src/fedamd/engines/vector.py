@@ -6,8 +6,9 @@ rows, rounded up so that changing numbers of miners seldom capture anew.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any
 
@@ -47,6 +48,12 @@ class VectorEngine:
         self._pool: Any = None  # graphs are replayed one after the other and can share their memory
 
     def execute(self, requests: Sequence[Request]) -> list[Answers]:
+        if self._threads is None:
+            return self._execute(requests)
+        with _one_thread():
+            return self._execute(requests)
+
+    def _execute(self, requests: Sequence[Request]) -> list[Answers]:
         answers: list[dict[str, Replies]] = [{} for _ in requests]
         for merged in _merge(requests).values():
             whole = [requests[index] for index, _ in merged]
@@ -115,6 +122,17 @@ class _Graph:
             static[: len(stack)].copy_(tensor)
         self._graph.replay()
         return self._outcome.map([tensor[: len(stack)].clone() for tensor in self._outcome.tensors()])
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Keep PyTorch's own threads asleep: after every operation they spin for a while on the cores the workers need."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _padded(tensor: Tensor, rows: int) -> Tensor:
