@@ -12,7 +12,7 @@ from rich.table import Table
 from fedamd.algorithms import ALGORITHMS
 from fedamd.cli.show import console
 from fedamd.data import PARTITIONERS, SOURCES
-from fedamd.engines import ENGINES
+from fedamd.engines import ENGINES, ORACLES
 from fedamd.errors import FedamdError
 from fedamd.lookup import choose
 from fedamd.models import MODELS
@@ -23,6 +23,7 @@ KINDS = {
     "models": lambda: {name: model.description for name, model in MODELS.items()},
     "partitioners": lambda: {name: (kind.__doc__ or "").split("\n")[0] for name, kind in PARTITIONERS.items()},
     "engines": lambda: ENGINES,
+    "oracles": lambda: ORACLES,
 }
 
 
@@ -35,7 +36,7 @@ def command(
     name: Annotated[str | None, typer.Argument(help="An algorithm: show its settings and their defaults.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
-    """List algorithms, datasets, models, partitioners or engines."""
+    """List algorithms, datasets, models, partitioners, engines or oracles."""
     listed: Callable[[], dict[str, str]] = choose(KINDS, kind, "list")
     if name is not None and kind != "algorithms":
         raise FedamdError(f"list {kind} {name}: only algorithms have settings to list")

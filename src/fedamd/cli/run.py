@@ -38,7 +38,7 @@ def command(
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda.")] = None,
     engine: Annotated[str | None, typer.Option(help="See `fedamd list engines`.")] = None,
-    oracle: Annotated[str | None, typer.Option(help="auto, autograd, native or stacked.")] = None,
+    oracle: Annotated[str | None, typer.Option(help="See `fedamd list oracles`.")] = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard events.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON and nothing else.")] = False,
 ) -> None:

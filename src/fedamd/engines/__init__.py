@@ -1,8 +1,8 @@
 """Engines: where and how the exchanges of an algorithm are executed."""
 
 from fedamd.engines.base import Engine
-from fedamd.engines.choice import ENGINES, make_engine
+from fedamd.engines.choice import ENGINES, ORACLES, make_engine
 from fedamd.engines.loop import LoopEngine
 from fedamd.engines.vector import VectorEngine
 
-__all__ = ["ENGINES", "Engine", "LoopEngine", "VectorEngine", "make_engine"]
+__all__ = ["ENGINES", "ORACLES", "Engine", "LoopEngine", "VectorEngine", "make_engine"]

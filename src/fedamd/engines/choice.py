@@ -61,13 +61,13 @@ def _oracle(name: str, model: nn.Module, dataset: Dataset) -> Oracle:
     if name == "autograd":
         return AutogradOracle(model, dataset)
     if name == "native":
-        refuse_if("native", native.available() or native.unsupported(model, dataset))
+        _refuse_if("native", native.available() or native.unsupported(model, dataset))
         return native.NativeOracle(model, dataset)
-    refuse_if("stacked", stacked.unsupported(model, dataset))
+    _refuse_if("stacked", stacked.unsupported(model, dataset))
     return stacked.StackedOracle(model, dataset)
 
 
-def refuse_if(oracle: str, reason: str | None) -> None:
+def _refuse_if(oracle: str, reason: str | None) -> None:
     if reason:
         raise FedamdError(f"oracle = {oracle} cannot be used here: {reason}; use oracle = autograd")
 
