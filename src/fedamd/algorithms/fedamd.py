@@ -140,8 +140,9 @@ class FedAMD(ServerStep):
     def round(self, state: State, turn: Turn) -> Dialogue:
         """Round t of Algorithm 1."""
         p = self.schedule(turn.federation.cohort)(turn.t)
-        anchors = [i for i in turn.cohort if turn.coin(p, i)]
-        miners = [i for i in turn.cohort if i not in anchors]
+        is_anchor = {i: turn.coin(p, i) for i in turn.cohort}
+        anchors = [i for i in turn.cohort if is_anchor[i]]
+        miners = [i for i in turn.cohort if not is_anchor[i]]
         replies = yield Exchange(
             self._aim(anchors, state.x),
             mine.to(
