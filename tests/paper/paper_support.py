@@ -6,7 +6,7 @@ from typing import Any
 from fedamd.paper.experiments import Cell, Experiment
 from fedamd.paper.reproduce import Outcome, Protocol, Rates
 
-TINY = Protocol(rounds=3, seeds=2, finalists=2)
+TINY = Protocol(rounds=3, seeds=2)
 
 
 def tiny_cell(label: str, **algorithm: Any) -> Cell:
@@ -14,12 +14,12 @@ def tiny_cell(label: str, **algorithm: Any) -> Cell:
     return Cell(label, 2, options, data="digits", model="mlp", panel="2 clients")
 
 
-EXPERIMENT = Experiment(  # two methods, three pairs of rates
+EXPERIMENT = Experiment(  # two methods, four pairs of rates, of which three are repeated
     "tiny",
     "A tiny experiment",
     (tiny_cell("FedAvg"), tiny_cell("FedAMD (sequential)", name="fedamd", tau=2)),
-    local_rates=(0.5, 0.1, 0.01),
-    server_rates=(1.0,),
+    local_rates=(0.5, 0.1),
+    server_rates=(1.0, 0.5),
 )
 
 

@@ -80,12 +80,12 @@ def test_the_page_of_the_kept_results(tmp_path: Path) -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(where("fashion-mnist") is None, reason="Fashion-MNIST is not installed")
 def test_a_quick_reproduction_from_end_to_end(tmp_path: Path) -> None:
-    """Six methods, each with a grid of 2 pairs and one repetition: 18 lines; a second time, nothing is computed."""
+    """Six methods, each with 2 pairs in the grid, both told again with their curves: 24 lines; a second time, nothing is computed."""
     command = ["reproduce", "table2", "--quick", "--out", str(tmp_path)]
     first = CliRunner().invoke(app, command, catch_exceptions=False)
     store = tmp_path / "quick" / "table2.jsonl"
     lines = store.read_text().splitlines()
-    assert len(lines) == 18
+    assert len(lines) == 24
     assert "FedPAGE" in first.stdout
     assert "not yet run" in first.stdout
     assert (tmp_path / "quick" / "table2.md").exists()

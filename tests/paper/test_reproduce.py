@@ -1,19 +1,26 @@
 """Reproductions that go on where they were, on a tiny experiment."""
 
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from paper_support import EXPERIMENT, TINY, made_run
+from paper_support import EXPERIMENT, TINY, made_run, tiny_cell
 
 from fedamd.errors import FedamdError
 from fedamd.paper import reproduce as module
 from fedamd.paper.experiments import EXPERIMENTS
-from fedamd.paper.reproduce import Protocol, best_rates, chosen_experiments, only, quick, reproduce, stored
+from fedamd.paper.reproduce import Outcome, Protocol, best_rates, chosen_experiments, only, quick, reproduce, stored
+from fedamd.paper.store import Store
 from fedamd.runs.run import Record, Run
 
 
 def silent(_: Run, __: Record) -> None: ...
+
+
+def kept(folder: Path) -> list[Outcome]:
+    return stored(EXPERIMENT, Store(folder), TINY)
 
 
 def lines(folder: Path) -> list[str]:
@@ -28,19 +35,19 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_grid_on_one_seed_and_the_best_pairs_on_all(finished: Path) -> None:
-    """Two cells, each with a grid of 3 and 2 finalists on 2 seeds: 2·(3 + 4) lines."""
-    assert len(lines(finished)) == 14
-    for outcome in stored(EXPERIMENT, finished, TINY):
-        assert set(outcome.grid) == {(0.5, 1.0), (0.1, 1.0), (0.01, 1.0)}
+    """Two cells, each with a grid of 4 and 3 finalists on 2 seeds: 2·(4 + 6) lines."""
+    assert len(lines(finished)) == 20
+    for outcome in kept(finished):
+        assert set(outcome.grid) == {(0.5, 1.0), (0.5, 0.5), (0.1, 1.0), (0.1, 0.5)}
         assert [run["seed"] for run in outcome.runs] == [0, 1]
         assert all(len(run["accuracy"]) == TINY.rounds for run in outcome.runs)
         assert outcome.complete
-        assert outcome.rates in best_rates({pair: [run] for pair, run in outcome.grid.items()})[:2]
+        assert outcome.rates in best_rates({pair: [run] for pair, run in outcome.grid.items()})[:3]
 
 
 def test_costs_are_kept_round_by_round(finished: Path) -> None:
     """FedAvg: 2 clients · 1 step · 4 samples a round."""
-    fedavg, fedamd = stored(EXPERIMENT, finished, TINY)
+    fedavg, fedamd = kept(finished)
     assert fedavg.runs[0]["gradients"] == [8, 16, 24]
     assert fedamd.runs[0]["gradients"][-1] == fedamd.runs[0]["gradient_samples"]
     assert fedamd.runs[0]["bits"][-1] == fedamd.runs[0]["bits_up"] + fedamd.runs[0]["bits_down"]
@@ -58,7 +65,7 @@ def without_times(line: str) -> str:
     return line.partition('"seconds"')[0]
 
 
-@pytest.mark.parametrize("kept", [0, 1, 3, 5, 9, 13])
+@pytest.mark.parametrize("kept", [0, 1, 3, 6, 9, 15])
 def test_an_interrupted_reproduction_goes_on_where_it_was(finished: Path, tmp_path: Path, kept: int) -> None:
     """Whatever lines are there already, the missing ones come, each once and with the same results."""
     whole = lines(finished)
@@ -88,12 +95,12 @@ def test_an_interruption_leaves_only_finished_runs(tmp_path: Path, monkeypatch: 
 
 
 def test_a_cell_counts_from_its_first_finalist_on(finished: Path, tmp_path: Path) -> None:
-    """A grid of 3, then the 2 seeds of the first of 2 finalists."""
-    (tmp_path / "tiny.jsonl").write_text("".join(line + "\n" for line in lines(finished)[:5]))
-    (outcome,) = stored(EXPERIMENT, tmp_path, TINY)
-    assert (len(outcome.repeated), outcome.planned, outcome.complete) == (1, 2, False)
-    (tmp_path / "tiny.jsonl").write_text("".join(line + "\n" for line in lines(finished)[:4]))
-    assert stored(EXPERIMENT, tmp_path, TINY) == []
+    """A grid of 4, seed 0 of its 3 finalists, then seed 1 of the first of them."""
+    (tmp_path / "tiny.jsonl").write_text("".join(line + "\n" for line in lines(finished)[:8]))
+    (outcome,) = kept(tmp_path)
+    assert (len(outcome.repeated), outcome.planned, outcome.complete) == (1, 3, False)
+    (tmp_path / "tiny.jsonl").write_text("".join(line + "\n" for line in lines(finished)[:7]))
+    assert kept(tmp_path) == []
 
 
 def test_the_best_pair_is_the_best_on_average() -> None:
@@ -110,7 +117,7 @@ def test_the_best_pair_is_the_best_on_average() -> None:
 def test_the_kept_results_are_found_under_their_names() -> None:
     """All of Table 2: 18 pairs of rates, and three seeds."""
     folder = Path(__file__).parents[2] / "results" / "paper"
-    outcomes = stored(EXPERIMENTS["table2"], folder, Protocol())
+    outcomes = stored(EXPERIMENTS["table2"], Store(folder), Protocol())
     assert len(outcomes) == 18
     assert all(len(outcome.grid) == 18 and len(outcome.runs) == 3 for outcome in outcomes)
 
@@ -129,10 +136,43 @@ def test_choosing() -> None:
         list(chosen_experiments(["table9"]))
     with pytest.raises(FedamdError, match="leaves nothing of table2"):
         only(EXPERIMENTS["table2"], ["FedProx"])
-    with pytest.raises(FedamdError, match="rates: should be grid or table2"):
+    with pytest.raises(FedamdError, match="rates: should be grid or local"):
         Protocol(rates="mine")
 
 
-def test_rates_of_table_2_need_table_2(tmp_path: Path) -> None:
+def test_the_server_rate_of_table_2_needs_table_2(tmp_path: Path) -> None:
     with pytest.raises(FedamdError, match="run `reproduce table2` first"):
-        reproduce(EXPERIMENTS["figure1"], tmp_path, Protocol(rates="table2"), silent)
+        reproduce(EXPERIMENTS["figure1"], tmp_path, Protocol(rates="local"), silent)
+
+
+def test_experiments_share_the_runs_they_have_in_common(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(finished / "tiny.jsonl", tmp_path)
+    monkeypatch.setattr(module, "drive", lambda *_: pytest.fail("something was computed"))
+    again = replace(EXPERIMENT, name="again", cells=EXPERIMENT.cells[1:])
+    (outcome,) = reproduce(again, tmp_path, TINY, silent)
+    assert outcome.rates == kept(finished)[1].rates
+    assert not (tmp_path / "again.jsonl").exists()
+
+
+def test_local_grids_take_the_server_rate_of_table_2(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A schedule is a variant of FedAMD: both η_l with the one η_s that was best for FedAMD (sequential)."""
+    shutil.copy(finished / "tiny.jsonl", tmp_path)
+    monkeypatch.setitem(module.EXPERIMENTS, "table2", EXPERIMENT)
+    figure = replace(EXPERIMENT, name="figure", cells=(tiny_cell("{0,0,1}", name="fedamd", tau=3),))
+    (outcome,) = reproduce(figure, tmp_path, replace(TINY, rates="local"), silent)
+    _, eta_s = kept(finished)[1].rates
+    assert set(outcome.grid) == {(0.5, eta_s), (0.1, eta_s)}
+    assert outcome.local
+    assert outcome.complete
+    assert stored(figure, Store(tmp_path), TINY) == [outcome]
+
+
+def test_a_finalist_keeps_the_run_of_the_grid(finished: Path) -> None:
+    """Seed 0 is computed once: the run that was chosen is the run that is told, to the last bit."""
+    for outcome in kept(finished):
+        for pair, runs in outcome.repeated.items():
+            assert runs[0]["seconds"] == outcome.grid[pair]["seconds"]

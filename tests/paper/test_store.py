@@ -41,8 +41,8 @@ def test_a_line_that_is_no_run(tmp_path: Path) -> None:
     path = tmp_path / "table2.jsonl"
     path.write_text('{"hash": "a", "status": "finished"}\n{"hash": "b", "sta')
     with pytest.raises(FedamdError, match=r"table2\.jsonl, line 2: not a finished run; remove that line"):
-        Store(path)
+        Store(tmp_path)
 
 
 def test_without_a_file_nothing_is_there(tmp_path: Path) -> None:
-    assert Store(tmp_path / "none.jsonl").get(config()) is None
+    assert Store(tmp_path / "none").get(config()) is None

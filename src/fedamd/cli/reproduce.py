@@ -32,7 +32,7 @@ def command(
     which: Annotated[
         list[str] | None, typer.Option("--only", help='Cells whose label or panel contains this, as "20 clients".')
     ] = None,
-    rates: Annotated[str, typer.Option(help="grid: each cell's own best rates; table2: those chosen there.")] = "grid",
+    rates: Annotated[str, typer.Option(help="grid: all η_l × η_s; local: all η_l with Table 2's η_s.")] = "grid",
     out: Annotated[Path, typer.Option(help="Where finished runs are kept.")] = FOLDER,
 ) -> None:
     """Run the paper's experiments; what has been computed before is not computed again."""

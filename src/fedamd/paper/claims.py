@@ -157,7 +157,7 @@ def _limited_runs(outcome: Outcome, limit: float) -> Sequence[Mapping[str, Any]]
     """At the best rates with η_l ≤ limit: on all seeds where they were run on all, else on the grid's one."""
     allowed = {pair: [run] for pair, run in outcome.grid.items() if pair[0] <= limit}
     if not allowed:
-        return outcome.runs  # rates that were not chosen on a grid
+        return outcome.runs  # a small share of the grid: nothing below the limit
     best = best_rates(allowed)[0]
     return outcome.repeated.get(best, allowed[best])
 

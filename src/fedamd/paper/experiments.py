@@ -22,8 +22,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "FedAMD (sequential)": {"name": "fedamd", "tau": 2},
 }
 SCHEDULES: dict[str, dict[str, Any]] = {
-    "{0,1}": {"name": "fedamd", "pattern": "0,1"},
-    "{0,0,1}": {"name": "fedamd", "pattern": "0,0,1"},
+    "{0,1}": {"name": "fedamd", "tau": 2},
+    "{0,0,1}": {"name": "fedamd", "tau": 3},
     "p = 0.5": {"name": "fedamd", "p": 0.5},
     "p = 0.7": {"name": "fedamd", "p": 0.7},
     "p = 0.9": {"name": "fedamd", "p": 0.9},
@@ -69,6 +69,7 @@ class Experiment:
     notes: str = ""
 
     def rates(self) -> list[tuple[float, float]]:
+        """The grid: all pairs (η_l, η_s)."""
         return [(eta_l, eta_s) for eta_l in self.local_rates for eta_s in self.server_rates]
 
 
@@ -106,7 +107,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("figure1-k20", "Probability settings, K = 20", _cells(SCHEDULES, 20)),
         Experiment("batch-p09", "Large batch b, p = 0.9", _batch_study({"p": 0.9})),
         Experiment("batch-optimal", "Large batch b, p = p*", _batch_study({"p": "optimal"})),
-        Experiment("batch-sequential", "Large batch b, {0,1}", _batch_study({"pattern": "0,1"})),
+        Experiment("batch-sequential", "Large batch b, {0,1}", _batch_study({"tau": 2})),
         Experiment("methods-k5", "All methods, K = 5", _cells(METHODS, 5)),
         Experiment("methods-k20", "All methods, K = 20", _cells(METHODS, 20)),
         Experiment("emnist", "EMNIST digits, MLP, A = 20", _emnist("emnist-digits")),

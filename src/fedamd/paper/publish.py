@@ -9,6 +9,7 @@ from fedamd.paper import claims, table
 from fedamd.paper.experiments import EXPERIMENTS, TARGET, Experiment
 from fedamd.paper.figures import curve, draw_curves, draw_grids
 from fedamd.paper.reproduce import Outcome, Protocol, stored
+from fedamd.paper.store import Store
 from fedamd.report.content import curve_section
 from fedamd.report.page import Facts, Picture, Section, Table, Text, Tone, build_page, cell
 
@@ -25,10 +26,11 @@ _TONES: dict[claims.Answer, Tone] = {
 
 def all_results(folder: Path, protocol: Protocol, experiments: Sequence[Experiment] = ALL) -> dict[str, list[Outcome]]:
     """The finished cells of every experiment that has a store in this folder."""
+    store = Store(folder)
     found = {
-        experiment.name: stored(experiment, folder, protocol)
+        experiment.name: stored(experiment, store, protocol)
         for experiment in experiments
-        if (folder / f"{experiment.name}.jsonl").exists()
+        if store.path(experiment.name).exists()
     }
     return {name: outcomes for name, outcomes in found.items() if outcomes}
 

@@ -1,13 +1,16 @@
 """Running the paper's experiments, every finished run stored.
 
 The paper takes each method at its best rates and averages three seeds. Here every pair of the grid is run on one seed,
-the few best of them on all seeds, and the pair with the best mean final accuracy is the cell's result: rates at the
-edge of stability can be best on one seed and collapse on the next.
+the few best of them (the finalists) on all seeds, and the pair with the best mean final accuracy is the cell's result:
+rates at the edge of stability can be best on one seed and collapse on the next.
+
+The grid is all η_l × η_s, or, for a third of the cost, all η_l with the η_s that Table 2 chose for the same method and
+cohort.
 """
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -16,7 +19,7 @@ from fedamd.data import where
 from fedamd.engines.distributed import Ranks
 from fedamd.errors import FedamdError
 from fedamd.paper.experiments import EXPERIMENTS, METHODS, Cell, Experiment
-from fedamd.paper.store import Store
+from fedamd.paper.store import Store, config_hash
 from fedamd.runs.api import deferred_interrupt, engine_for
 from fedamd.runs.config import Config, load_config
 from fedamd.runs.experiment import build_experiment
@@ -26,19 +29,26 @@ from fedamd.runs.run import Listener, Run
 Rates = tuple[float, float]  # η_l, η_s
 
 
+_FINALISTS = {"grid": 3, "local": 2}  # of 18 and of 6 pairs
+
+
 @dataclass(frozen=True)
 class Protocol:
     """How long, how often and where."""
 
     rounds: int = 400
     seeds: int = 3
-    finalists: int = 3  # how many pairs of rates are run on all seeds
     device: str = "cpu"
-    rates: str = "grid"  # "grid": each cell's own best; "table2": those chosen there for the same method and cohort
+    rates: str = "grid"  # "grid": all η_l × η_s; "local": all η_l with Table 2's η_s
 
     def __post_init__(self) -> None:
-        if self.rates not in ("grid", "table2"):
-            raise FedamdError(f"rates: should be grid or table2, not {self.rates}")
+        if self.rates not in _FINALISTS:
+            raise FedamdError(f"rates: should be grid or local, not {self.rates}")
+
+    @property
+    def finalists(self) -> int:
+        """How many pairs of rates are run on all seeds."""
+        return _FINALISTS[self.rates]
 
     def config(self, cell: Cell, rates: Rates, seed: int) -> Config:
         return load_config(cell.config(*rates, seed, self.rounds), {"device": self.device})
@@ -53,6 +63,7 @@ class Outcome:
     grid: Mapping[Rates, Mapping[str, Any]]  # on the first seed
     repeated: Mapping[Rates, Sequence[Mapping[str, Any]]]  # the finalists that have been run on all seeds
     planned: int  # how many finalists there are
+    local: bool = False  # whether the grid was over η_l only
 
     @property
     def label(self) -> str:
@@ -69,7 +80,7 @@ class Outcome:
         return self.repeated[self.rates]
 
 
-QUICK = Protocol(rounds=6, seeds=1, finalists=1)
+QUICK = Protocol(rounds=6, seeds=1)
 
 
 def quick(experiment: Experiment) -> Experiment:
@@ -87,31 +98,28 @@ def reproduce(
     announce: Callable[[str], None] = lambda _: None,
 ) -> list[Outcome]:
     """All cells of an experiment; what is in the store already is not run again. Ctrl-C stops after a round."""
-    store = Store(folder / f"{experiment.name}.jsonl")
-    chosen = Store(folder / "table2.jsonl") if protocol.rates == "table2" else None
     with deferred_interrupt() as interrupted:
-        runner = _Runner(store, protocol, listen, interrupted)
+        runner = _Runner(experiment, Store(folder), protocol, listen, interrupted)
         outcomes = []
         for cell in experiment.cells:
             announce(f"{experiment.name}: {cell.label}, {cell.panel}")
             with contextlib.suppress(_Stopped):
-                outcomes.append(_cell(cell, experiment, runner, chosen))
+                outcomes.append(_cell(cell, runner))
             if interrupted():
                 break
     return outcomes
 
 
-def stored(experiment: Experiment, folder: Path, protocol: Protocol) -> list[Outcome]:
-    """The cells of an experiment that are finished, with rates of their own grid or else of Table 2's."""
-    store, table2 = Store(folder / f"{experiment.name}.jsonl"), Store(folder / "table2.jsonl")
-    reader = _Runner(store, protocol, lambda *_: None, lambda: True)
-    outcomes = []
-    for cell in experiment.cells:
-        for source in (None, table2):
-            with contextlib.suppress(_Stopped, FedamdError):
-                outcomes.append(_cell(cell, experiment, reader, source))
-                break
-    return outcomes
+def stored(experiment: Experiment, store: Store, protocol: Protocol) -> list[Outcome]:
+    """The cells of an experiment that are finished, all with rates from grids of the same kind."""
+    readers = [_reader(experiment, store, replace(protocol, rates=rates)) for rates in _FINALISTS]
+    return max((list(_finished_cells(reader)) for reader in readers), key=len)
+
+
+def _finished_cells(reader: "_Runner") -> Iterator[Outcome]:
+    for cell in reader.experiment.cells:
+        with contextlib.suppress(_Stopped, FedamdError):
+            yield _cell(cell, reader)
 
 
 class _Stopped(Exception):
@@ -120,42 +128,56 @@ class _Stopped(Exception):
 
 @dataclass(frozen=True)
 class _Runner:
+    experiment: Experiment
     store: Store
     protocol: Protocol
     listen: Listener
     interrupted: Callable[[], bool]
+    held: dict[str, Run] = field(default_factory=dict)  # the runs of the last grid, by hash, with all their records
 
     def finished(self, configs: Sequence[Config], curves: bool, label: str) -> list[Mapping[str, Any]]:
         """The stored entries of these runs, those missing computed first, in lockstep."""
         missing = [config for config in configs if self.store.get(config, curves) is None]
+        self._keep([self.held[name] for config in missing if (name := config_hash(config)) in self.held], curves, label)
+        missing = [config for config in missing if config_hash(config) not in self.held]
         if missing and not self.interrupted():
-            self._run(missing, curves, label)
+            self._keep(self._run(missing), curves, label)
         entries = [self.store.get(config, curves) for config in configs]
         if any(entry is None for entry in entries):
             raise _Stopped
         return [entry for entry in entries if entry is not None]
 
-    def _run(self, configs: Sequence[Config], curves: bool, label: str) -> None:
+    def _run(self, configs: Sequence[Config]) -> list[Run]:
         runs = [Run(build_experiment(config)) for config in configs]
         drive(runs, engine_for(runs[0].experiment, Ranks()), self.listen, self.interrupted)
+        return [run for run in runs if run.status != "running"]
+
+    def _keep(self, runs: Sequence[Run], curves: bool, label: str) -> None:
         for run in runs:
-            if run.status != "running":
-                algorithm = run.config.algorithm.options
-                context = {"label": label, "cohort": run.config.cohort, "seed": run.config.seed}
-                self.store.add(run, curves, context | {"eta_l": algorithm["eta_l"], "eta_s": algorithm["eta_s"]})
+            algorithm = run.config.algorithm.options
+            context = {"label": label, "cohort": run.config.cohort, "seed": run.config.seed}
+            context |= {"eta_l": algorithm["eta_l"], "eta_s": algorithm["eta_s"]}
+            self.store.add(self.experiment.name, run, curves, context)
+            self.held[config_hash(run.config)] = run
 
 
-def _cell(cell: Cell, experiment: Experiment, runner: _Runner, table2: Store | None) -> Outcome:
-    grid: dict[Rates, Mapping[str, Any]] = {}
-    if table2 is None:
-        pairs = experiment.rates()
-        entries = runner.finished([runner.protocol.config(cell, pair, 0) for pair in pairs], False, cell.label)
-        grid = dict(zip(pairs, entries, strict=True))
-        finalists = best_rates({pair: [entry] for pair, entry in grid.items()})[: runner.protocol.finalists]
-    else:
-        finalists = [_rates_of_table2(cell, table2, runner.protocol)]
+def _reader(experiment: Experiment, store: Store, protocol: Protocol) -> _Runner:
+    """One that computes nothing."""
+    return _Runner(experiment, store, protocol, lambda *_: None, lambda: True)
+
+
+def _cell(cell: Cell, runner: _Runner) -> Outcome:
+    runner.held.clear()
+    pairs = runner.experiment.rates()
+    if runner.protocol.rates == "local":
+        eta_s = _server_rate_of_table2(cell, runner)
+        pairs = [(eta_l, eta_s) for eta_l in runner.experiment.local_rates]
+    entries = runner.finished([runner.protocol.config(cell, pair, 0) for pair in pairs], False, cell.label)
+    grid = dict(zip(pairs, entries, strict=True))
+    finalists = best_rates({pair: [entry] for pair, entry in grid.items()})[: runner.protocol.finalists]
     repeated = _repeated(cell, finalists, runner)
-    return Outcome(cell, best_rates(repeated)[0], grid, repeated, planned=len(finalists))
+    local = runner.protocol.rates == "local"
+    return Outcome(cell, best_rates(repeated)[0], grid, repeated, len(finalists), local)
 
 
 def _repeated(cell: Cell, finalists: Sequence[Rates], runner: _Runner) -> dict[Rates, list[Mapping[str, Any]]]:
@@ -185,17 +207,17 @@ def final_accuracy(run: Mapping[str, Any]) -> float:
     return float(run["final_accuracy"]) if run["status"] == "finished" else 0.0
 
 
-def _rates_of_table2(cell: Cell, table2: Store, protocol: Protocol) -> Rates:
+def _server_rate_of_table2(cell: Cell, runner: _Runner) -> float:
     """What Table 2's grid chose for the same method with the same cohort (for K = 10, b' = 64, b = full)."""
     kind = "constant" if "p" in cell.algorithm else "sequential"
     label = cell.label if cell.label in METHODS else f"FedAMD ({kind})"
-    reader = _Runner(table2, protocol, lambda *_: None, lambda: True)
-    for source in EXPERIMENTS["table2"].cells:
+    table2 = _reader(EXPERIMENTS["table2"], runner.store, replace(runner.protocol, rates="grid"))
+    for source in table2.experiment.cells:
         if (source.label, source.cohort) == (label, cell.cohort):
             with contextlib.suppress(_Stopped):
-                return _cell(source, EXPERIMENTS["table2"], reader, None).rates
+                return _cell(source, table2).rates[1]
     raise FedamdError(
-        f"--rates table2: {label} with {cell.cohort} clients is not in table2.jsonl: run `reproduce table2` first"
+        f"--rates local: {label} with {cell.cohort} clients is not finished: run `reproduce table2` first"
     )
 
 

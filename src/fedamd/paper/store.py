@@ -1,7 +1,8 @@
 """Finished runs of a reproduction, one compact file for each experiment: JSON lines, each under its config's hash.
 
-A run that is in the store is never computed again, on this machine or another. What does not change a run's result
-(where and how it was executed) is not part of the hash. A line is the run's summary and the machine it was made on;
+A run that is in the store is never computed again, on this machine or another, whichever experiment it was made for:
+figures share some of their curves. What does not change a run's result (where and how it was executed) is not part of
+the hash. A line is the run's summary and the machine it was made on;
 runs over seeds have their curves too:
 
     accuracy, loss    after each round, four digits behind the point
@@ -36,18 +37,25 @@ def config_hash(config: Config) -> str:
 
 
 class Store:
-    """The runs of one experiment. An entry has its curves as lists: accuracy, loss, and cumulative gradients, bits."""
+    """The runs in a folder. An entry has its curves as lists: accuracy, loss, and cumulative gradients, bits."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self._grid: dict[str, Entry] = {}  # runs of a grid: their summaries
         self._curves: dict[str, Entry] = {}  # runs over seeds: their curves too
-        if path.exists():
-            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-                try:
-                    self._take(json.loads(line))
-                except (json.JSONDecodeError, KeyError, TypeError, IndexError):
-                    raise FedamdError(f"{path}, line {number}: not a finished run; remove that line") from None
+        for path in sorted(folder.glob("*.jsonl")):
+            self._read(path)
+
+    def _read(self, path: Path) -> None:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            try:
+                self._take(json.loads(line))
+            except (json.JSONDecodeError, KeyError, TypeError, IndexError):
+                raise FedamdError(f"{path}, line {number}: not a finished run; remove that line") from None
+
+    def path(self, experiment: str) -> Path:
+        """Where the runs made for this experiment are written."""
+        return self.folder / f"{experiment}.jsonl"
 
     def get(self, config: Config, curves: bool = False) -> Entry | None:
         """The finished run of this config, if there is one: of a grid, or with its curves.
@@ -62,7 +70,7 @@ class Store:
         entry = line | cumulative(line.pop("costs"), line.pop("rounds_cost")) if with_curves else line
         (self._curves if with_curves else self._grid)[entry["hash"]] = entry
 
-    def add(self, run: Run, curves: bool, context: Mapping[str, Any]) -> None:
+    def add(self, experiment: str, run: Run, curves: bool, context: Mapping[str, Any]) -> None:
         """Remember a run that has ended; a line is written at once, so nothing finished is ever lost."""
         line = {"hash": config_hash(run.config), **context, **summarise(run, run.status)}
         line["machine"] = machine(run.config)
@@ -72,8 +80,8 @@ class Store:
             totals = [(record["gradient_samples"], record["bits_up"] + record["bits_down"]) for record in records]
             line |= per_round(totals)
         text = json.dumps(_rounded(line), separators=(",", ":"))
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8") as file:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self.path(experiment).open("a", encoding="utf-8") as file:
             file.write(text + "\n")
         self._take(json.loads(text))
 

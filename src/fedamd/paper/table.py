@@ -122,8 +122,8 @@ def footnote(told: Sequence[Row]) -> str:
     if unfinished := [row.outcome for row in told if not row.outcome.complete]:
         counts = "; ".join(f"{one.label}: {len(one.repeated)} of {one.planned}" for one in unfinished)
         notes.append(f"*: not all pairs of rates that were to be run on all seeds have been ({counts}).")
-    if borrowed := [row.outcome.label for row in told if not row.outcome.grid]:
-        notes.append(f"Rates chosen in Table 2, not on a grid of their own: {', '.join(borrowed)}.")
+    if any(row.outcome.local for row in told):
+        notes.append("η_s as chosen in Table 2 for the method and cohort, η_l by a grid of its own.")
     return " ".join(notes)
 
 
