@@ -80,7 +80,7 @@ def test_the_page_of_the_kept_results(tmp_path: Path) -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(where("fashion-mnist") is None, reason="Fashion-MNIST is not installed")
 def test_a_quick_reproduction_from_end_to_end(tmp_path: Path) -> None:
-    """Six methods, each with 2 pairs in the grid, both told again with their curves: 24 lines; a second time, nothing is computed."""
+    """Six methods, each with 2 pairs in the grid, told again with their curves: 24 lines; then nothing is computed."""
     command = ["reproduce", "table2", "--quick", "--out", str(tmp_path)]
     first = CliRunner().invoke(app, command, catch_exceptions=False)
     store = tmp_path / "quick" / "table2.jsonl"
