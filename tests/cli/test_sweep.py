@@ -60,7 +60,7 @@ def test_json_is_all_that_is_printed_and_a_finished_sweep_is_told_again():
 def test_an_interrupted_sweep_ends_with_130_and_says_how_to_go_on(monkeypatch):
     result = sweep(plan({"data": {"name": "quadratic"}}, Grid({"seed": [0]}), Path("here"), {"rounds": 1}))
     result.entries[0].statuses[0] = "interrupted"
-    monkeypatch.setattr("fedamd.cli.sweep.sweep", lambda *_: result)
+    monkeypatch.setattr("fedamd.runs.sweep.sweep", lambda *_: result)
     told = fedamd(*SMALL, "--grid", "seed=0", "--out", "here", code=130)
     assert "go on with the same command and --out here" in told.stderr
 

@@ -88,6 +88,7 @@ from pathlib import Path
 import fedamd
 from fedamd.engines import distributed
 from fedamd.errors import FedamdError
+from fedamd.torchrun import ProcessLost
 
 distributed.PATIENCE = timedelta(seconds=10)
 folder, rank = Path(sys.argv[1]), os.environ["RANK"]
@@ -109,7 +110,7 @@ if rank == "1":  # a machine that hangs
     os._exit(0)
 try:
     fedamd.run(small, out=folder / "hanging")
-except distributed.ProcessLost as error:
+except ProcessLost as error:
     (folder / "waited.0").write_text(str(error))
 os._exit(0)
 """

@@ -3,10 +3,10 @@
 import json
 from typing import Annotated
 
+import click
 import typer
 from rich.table import Table
 
-from fedamd.bench import PHASES, bench
 from fedamd.cli.show import console
 
 
@@ -16,10 +16,14 @@ def register(app: typer.Typer) -> None:
 
 def command(
     quick: Annotated[bool, typer.Option("--quick", help="Three repetitions instead of nine.")] = False,
-    model: Annotated[str, typer.Option(help="lenet5 or mlp.")] = "lenet5",
+    model: Annotated[
+        str, typer.Option(click_type=click.Choice(["lenet5", "mlp"]), help="The paper's networks.")
+    ] = "lenet5",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Time a round of the paper's workload on every CPU path, as ratios to a plain PyTorch loop over clients."""
+    from fedamd.bench import PHASES, bench
+
     result = bench(model, 3 if quick else 9, announce=(lambda _: None) if as_json else console.print)
     if as_json:
         typer.echo(json.dumps(result))

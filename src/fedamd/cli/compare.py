@@ -2,18 +2,17 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
+from fedamd.cli.names import ALGORITHMS, some_of
 from fedamd.cli.show import Progress, console
-from fedamd.report.curves import BIT_UNIT, GRADIENT_UNIT, draw_curves
-from fedamd.report.figures import draw_costs
-from fedamd.report.stored import read_runs
-from fedamd.runs.compare import Comparison, compare, contestants, default_folder
-from fedamd.runs.config import parse_setting
-from fedamd.runs.run import Record
+
+if TYPE_CHECKING:
+    from fedamd.runs.compare import Comparison
+    from fedamd.runs.run import Record
 
 DEFAULT = "fedamd,fedavg,scaffold"
 
@@ -28,7 +27,11 @@ def command(
         typer.Argument(metavar="[CONFIG]…", help="TOML files: one problem, or one file for every method."),
     ] = None,
     algorithms: Annotated[
-        str | None, typer.Option(help=f"Methods by name, with at most one config (default there: {DEFAULT}).")
+        str | None,
+        typer.Option(
+            help=f"Methods by name, with at most one config (default there: {DEFAULT}).",
+            autocompletion=some_of(ALGORITHMS),
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -47,6 +50,12 @@ def command(
     Of a config's `[algorithm]` options, the other methods take over those that mean the same for all: the step sizes,
     the number of local steps, the batch sizes and the weights.
     """
+    from fedamd.report.curves import draw_curves
+    from fedamd.report.figures import draw_costs
+    from fedamd.report.stored import read_runs
+    from fedamd.runs.compare import compare, contestants, default_folder
+    from fedamd.runs.config import parse_setting
+
     words: dict[str, Any] = {"rounds": rounds, "seed": seed}
     changes = dict(map(parse_setting, settings or [])) | {key: v for key, v in words.items() if v is not None}
     files = configs or []
@@ -68,7 +77,7 @@ def command(
         raise typer.Exit(130)
 
 
-def show(comparison: Comparison) -> None:
+def show(comparison: "Comparison") -> None:
     """Print the rows, in the paper's units."""
     goal = f"to {100 * comparison.target:g}%"
     table = Table("method", title_justify="left", box=None, padding=(0, 2, 0, 0), header_style="bold")
@@ -79,7 +88,9 @@ def show(comparison: Comparison) -> None:
     console.print(table)
 
 
-def _cells(row: Record) -> list[str]:
+def _cells(row: "Record") -> list[str]:
+    from fedamd.report.curves import BIT_UNIT, GRADIENT_UNIT
+
     return [
         f"[red]{row['status']}[/]" if row["status"] != "finished" else _percent(row["final_accuracy"]),
         _percent(row["best_accuracy"]),

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from fedamd.cli.names import FETCHED, one_of
 from fedamd.cli.show import console
-from fedamd.data import SOURCES, fetch, where
 
 group = typer.Typer(help="Find and fetch data sets.", no_args_is_help=True)
 
@@ -20,6 +20,8 @@ def register(app: typer.Typer) -> None:
 @group.command("list")
 def list_command(as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False) -> None:
     """Every data set, and where it was found."""
+    from fedamd.data import SOURCES, where
+
     found = {
         name: str(where(name) or ("" if "fetch" in source.obtain else "embedded")) for name, source in SOURCES.items()
     }
@@ -34,8 +36,12 @@ def list_command(as_json: Annotated[bool, typer.Option("--json", help="For machi
 
 @group.command("fetch")
 def fetch_command(
-    name: Annotated[str, typer.Argument(help="The data set, as `fedamd data list` names it.")],
+    name: Annotated[
+        str, typer.Argument(help="The data set, as `fedamd data list` names it.", autocompletion=one_of(FETCHED))
+    ],
     folder: Annotated[Path | None, typer.Option(help="Where to put it (default: the user's cache folder).")] = None,
 ) -> None:
     """Download a data set and check it."""
+    from fedamd.data import fetch
+
     console.print(f"{name} is in {fetch(name, folder)}", highlight=False, soft_wrap=True)

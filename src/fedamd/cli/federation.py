@@ -9,7 +9,6 @@ import typer
 from rich.console import Console
 
 from fedamd.errors import FedamdError
-from fedamd.runs.config import parse_setting
 
 group = typer.Typer(no_args_is_help=True, help="Real clients over a network, on Flower.")
 console = Console(highlight=False, soft_wrap=True)
@@ -93,6 +92,7 @@ def run(
     _need_flower()
     from fedamd.flower.inprocess import run_in_process
     from fedamd.flower.launch import SuperLink, read_app, run_locally, run_on, settings_for, up_in
+    from fedamd.runs.config import parse_setting
 
     flat: dict[str, Any] = dict(read_app(config)) | dict(map(parse_setting, settings or []))
     if out is not None:

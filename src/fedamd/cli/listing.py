@@ -9,21 +9,57 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from fedamd.algorithms import ALGORITHMS
+from fedamd.cli import names
 from fedamd.cli.show import console
-from fedamd.data import PARTITIONERS, SOURCES
-from fedamd.engines import ENGINES, ORACLES
 from fedamd.errors import FedamdError
 from fedamd.lookup import choose
-from fedamd.models import MODELS
 
-KINDS = {
-    "algorithms": lambda: {name: method.description for name, method in ALGORITHMS.items()},
-    "datasets": lambda: {name: source.description for name, source in SOURCES.items()},
-    "models": lambda: {name: model.description for name, model in MODELS.items()},
-    "partitioners": lambda: {name: (kind.__doc__ or "").split("\n")[0] for name, kind in PARTITIONERS.items()},
-    "engines": lambda: ENGINES,
-    "oracles": lambda: ORACLES,
+Entries = dict[str, str]
+
+
+def _algorithms() -> Entries:
+    from fedamd.algorithms import ALGORITHMS
+
+    return {name: method.description for name, method in ALGORITHMS.items()}
+
+
+def _datasets() -> Entries:
+    from fedamd.data import SOURCES
+
+    return {name: source.description for name, source in SOURCES.items()}
+
+
+def _models() -> Entries:
+    from fedamd.models import MODELS
+
+    return {name: model.description for name, model in MODELS.items()}
+
+
+def _partitioners() -> Entries:
+    from fedamd.data import PARTITIONERS
+
+    return {name: (kind.__doc__ or "").split("\n")[0] for name, kind in PARTITIONERS.items()}
+
+
+def _engines() -> Entries:
+    from fedamd.engines import ENGINES
+
+    return ENGINES
+
+
+def _oracles() -> Entries:
+    from fedamd.engines import ORACLES
+
+    return ORACLES
+
+
+KINDS: dict[str, Callable[[], Entries]] = {
+    "algorithms": _algorithms,
+    "datasets": _datasets,
+    "models": _models,
+    "partitioners": _partitioners,
+    "engines": _engines,
+    "oracles": _oracles,
 }
 
 
@@ -32,12 +68,17 @@ def register(app: typer.Typer) -> None:
 
 
 def command(
-    kind: Annotated[str, typer.Argument(help=f"One of {', '.join(KINDS)}.")],
-    name: Annotated[str | None, typer.Argument(help="An algorithm: show its settings and their defaults.")] = None,
+    kind: Annotated[str, typer.Argument(help=f"One of {', '.join(KINDS)}.", autocompletion=names.one_of(KINDS))],
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="An algorithm: show its settings and their defaults.", autocompletion=names.one_of(names.ALGORITHMS)
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
     """List algorithms, datasets, models, partitioners, engines or oracles."""
-    listed: Callable[[], dict[str, str]] = choose(KINDS, kind, "list")
+    listed = choose(KINDS, kind, "list")
     if name is not None and kind != "algorithms":
         raise FedamdError(f"list {kind} {name}: only algorithms have settings to list")
     entries = listed() if name is None else _settings(name)
@@ -50,7 +91,9 @@ def command(
     console.print(table)
 
 
-def _settings(name: str) -> dict[str, str]:
+def _settings(name: str) -> Entries:
+    from fedamd.algorithms import ALGORITHMS
+
     method = choose(ALGORITHMS, name, "list algorithms")
     presets = dict(method.presets)
     return {field.name: f"{presets.get(field.name, field.default)!r}" for field in dataclasses.fields(method.make)}  # type: ignore[arg-type]

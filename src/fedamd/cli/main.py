@@ -1,4 +1,7 @@
-"""The command line `fedamd`. A command parses its words, calls the library and shows what comes back: no logic."""
+"""The command line `fedamd`. A command parses its words, calls the library and shows what comes back: no logic.
+
+What a command calls it imports when it is called: help and completion do not wait for PyTorch.
+"""
 
 import sys
 
@@ -22,8 +25,8 @@ from fedamd.cli import (
     theory,
     watch,
 )
-from fedamd.engines.distributed import ProcessLost, is_writer
 from fedamd.errors import FedamdError
+from fedamd.torchrun import ProcessLost, is_writer
 
 app = typer.Typer(
     name="fedamd",

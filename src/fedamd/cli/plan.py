@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -13,11 +13,12 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from fedamd.cli.names import COSTS, one_of
 from fedamd.errors import FedamdError
-from fedamd.runs.config import load_config
-from fedamd.runs.planning import complete, estimated_problem
-from fedamd.theory import Entry, Estimates, Plan, Problem, Speeds, plan, plot_cost
-from fedamd.theory.estimate import Progress
+
+if TYPE_CHECKING:
+    from fedamd.theory import Entry, Estimates, Plan, Problem, Speeds
+    from fedamd.theory.estimate import Progress
 
 NOTE = (
     "Rounds are Table 1's O() with hidden constants set to 1: they rank methods, they do not predict. "
@@ -47,7 +48,10 @@ def plan_command(
     p: Annotated[float | None, typer.Option("--p", help="constant anchor probability; default: p*/c")] = None,
     c: Annotated[float, typer.Option("--c", help="divides p*: less computation, older cache")] = 1.0,
     tau: Annotated[int, typer.Option(help="τ, period of the sequential schedule")] = 2,
-    cost: Annotated[str, typer.Option(help="what you pay for: rounds, gradients, bits or seconds")] = "rounds",
+    cost: Annotated[
+        str,
+        typer.Option(help="what you pay for: rounds, gradients, bits or seconds", autocompletion=one_of(COSTS)),
+    ] = "rounds",
     bandwidth: Annotated[float | None, typer.Option(help="bits per second of one client")] = None,
     compute: Annotated[float | None, typer.Option(help="gradient samples per second of one client")] = None,
     estimate: Annotated[
@@ -61,6 +65,10 @@ def plan_command(
 
     Without --estimate, every flag from --clients to --delta is needed; with it, all but --epsilon are found.
     """
+    from fedamd.runs.config import load_config
+    from fedamd.runs.planning import complete, estimated_problem
+    from fedamd.theory import Problem, plan, plot_cost
+
     flags = {
         "M": clients,
         "A": cohort,
@@ -102,7 +110,7 @@ def plan_command(
 
 
 @contextmanager
-def _estimating(quiet: bool) -> Iterator[Progress]:
+def _estimating(quiet: bool) -> Iterator["Progress"]:
     """A bar that says which constant is being estimated."""
     columns = (TextColumn("estimating {task.description}"), BarColumn(), TaskProgressColumn())
     with Bar(*columns, console=Console(stderr=True), transient=True, disable=quiet) as bar:
@@ -110,7 +118,7 @@ def _estimating(quiet: bool) -> Iterator[Progress]:
         yield lambda name, fraction: bar.update(task, description=name, completed=fraction)
 
 
-def show_estimates(found: Estimates, problem: Problem, console: Console) -> None:
+def show_estimates(found: "Estimates", problem: "Problem", console: Console) -> None:
     """Print the estimated constants with their 95 % intervals, and what the plan takes for granted."""
     table = Table(title="Estimates at x_0", caption="A flag given for a constant wins over its estimate.")
     table.add_column("constant")
@@ -129,7 +137,7 @@ def show_estimates(found: Estimates, problem: Problem, console: Console) -> None
     )
 
 
-def show(result: Plan, console: Console) -> None:
+def show(result: "Plan", console: Console) -> None:
     """Print a plan as a table; below it what to set, and why some methods have no numbers."""
     table = Table(title=f"Cheapest first by {result.cost}", caption=NOTE)
     table.add_column("method")
@@ -144,12 +152,12 @@ def show(result: Plan, console: Console) -> None:
             console.print(f"{entry.name}: {line}", highlight=False, soft_wrap=True)
 
 
-def _costs(entry: Entry) -> list[str]:
+def _costs(entry: "Entry") -> list[str]:
     gigabits = None if entry.bits is None else entry.bits / 1e9
     return [_number(value) for value in (entry.gradients, gigabits, entry.seconds, entry.start_up_gradients)]
 
 
-def _remarks(entry: Entry) -> list[str]:
+def _remarks(entry: "Entry") -> list[str]:
     remarks = [f"no number, {violation}" for violation in entry.violations]
     if entry.settings:
         remarks.append(", ".join(f"{name} = {value:.4g}" for name, value in entry.settings.items()))
@@ -162,7 +170,9 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.4g}"
 
 
-def _speeds(bandwidth: float | None, compute: float | None) -> Speeds | None:
+def _speeds(bandwidth: float | None, compute: float | None) -> "Speeds | None":
+    from fedamd.theory import Speeds
+
     if bandwidth is None and compute is None:
         return None
     if bandwidth is None or compute is None:

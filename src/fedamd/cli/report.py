@@ -5,11 +5,8 @@ from typing import Annotated
 
 import typer
 
+from fedamd.cli.reproduce import FOLDER
 from fedamd.errors import FedamdError
-from fedamd.paper.publish import FOLDER, paper_page
-from fedamd.report.content import page_sections, page_status, page_subtitle, page_title
-from fedamd.report.page import build_page
-from fedamd.report.stored import read_runs
 
 
 def register(app: typer.Typer) -> None:
@@ -26,6 +23,8 @@ def command(
     out: Annotated[Path | None, typer.Option(help="The HTML file (default: RUN/report.html).")] = None,
 ) -> None:
     """Write a page with curves, tables and settings that opens in any browser, offline."""
+    from fedamd.paper.publish import paper_page
+
     folders = runs or ([FOLDER] if paper else [])
     if not folders or (paper and len(folders) > 1):
         raise FedamdError("give the folders of runs, or --paper with at most one folder")
@@ -40,6 +39,10 @@ def command(
 
 
 def _runs_page(folders: list[Path]) -> str:
+    from fedamd.report.content import page_sections, page_status, page_subtitle, page_title
+    from fedamd.report.page import build_page
+    from fedamd.report.stored import read_runs
+
     stored = read_runs(folders)
     return build_page(
         page_title(stored), page_sections(stored), subtitle=page_subtitle(stored), status=page_status(stored)

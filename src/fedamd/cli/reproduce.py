@@ -3,18 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
+from fedamd.cli.names import DEVICES, one_of
 from fedamd.cli.show import Progress, console
-from fedamd.paper.claims import Verdict, verdicts
 from fedamd.paper.experiments import EXPERIMENTS
-from fedamd.paper.publish import ALL, FOLDER, publish
-from fedamd.paper.reproduce import QUICK, Protocol, chosen_experiments, only, quick, reproduce
-from fedamd.paper.table import QUANTITIES, Row, rows
+
+if TYPE_CHECKING:
+    from fedamd.paper.claims import Verdict
+    from fedamd.paper.table import Row
+
+FOLDER = Path("results") / "paper"
 
 
 def register(app: typer.Typer) -> None:
@@ -22,8 +25,11 @@ def register(app: typer.Typer) -> None:
 
 
 def command(
-    names: Annotated[list[str], typer.Argument(help=f"all, or some of {', '.join(EXPERIMENTS)}.")],
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    names: Annotated[
+        list[str],
+        typer.Argument(help=f"all, or some of {', '.join(EXPERIMENTS)}.", autocompletion=one_of(["all", *EXPERIMENTS])),
+    ],
+    device: Annotated[str, typer.Option(help="cpu or cuda.", autocompletion=one_of(DEVICES))] = "cpu",
     small: Annotated[
         bool, typer.Option("--quick", help="A few rounds of a small share, to see that it works.")
     ] = False,
@@ -36,6 +42,11 @@ def command(
     out: Annotated[Path, typer.Option(help="Where finished runs are kept.")] = FOLDER,
 ) -> None:
     """Run the paper's experiments; what has been computed before is not computed again."""
+    from fedamd.paper.claims import verdicts
+    from fedamd.paper.publish import ALL, publish
+    from fedamd.paper.reproduce import QUICK, Protocol, chosen_experiments, only, quick, reproduce
+    from fedamd.paper.table import rows
+
     usual = QUICK if small else Protocol()
     protocol = replace(usual, device=device, rates=rates, seeds=seeds or usual.seeds, rounds=rounds or usual.rounds)
     folder = out / "quick" if small else out
@@ -51,8 +62,10 @@ def command(
     console.print(f"tables and figures in [bold]{escape(str(target))}[/]", highlight=False, soft_wrap=True)
 
 
-def show_table(told: Sequence[Row]) -> None:
+def show_table(told: Sequence["Row"]) -> None:
     """Our numbers beside the paper's, a table for each panel."""
+    from fedamd.paper.table import QUANTITIES
+
     for panel in dict.fromkeys(row.outcome.cell.panel for row in told):
         table = Table("method", "η_l, η_s", box=None, title=f"{panel}: here / paper", title_justify="left")
         for quantity in QUANTITIES:
@@ -64,7 +77,7 @@ def show_table(told: Sequence[Row]) -> None:
         console.print(table)
 
 
-def show_verdicts(told: Sequence[Verdict], remark: str) -> None:
+def show_verdicts(told: Sequence["Verdict"], remark: str) -> None:
     """What that means for the paper's claims."""
     table = Table("claim", "verdict", box=None, title=remark, title_justify="left")
     for verdict in told:

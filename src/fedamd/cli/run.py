@@ -3,18 +3,18 @@
 import json
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedamd.cli.names import DEVICES, ENGINES, ORACLES, one_of
 from fedamd.cli.show import Progress, closing_table
-from fedamd.engines.distributed import is_writer
 from fedamd.errors import FedamdError
-from fedamd.report.tensorboard import TensorBoardListener
-from fedamd.runs.api import Result, resume, run
-from fedamd.runs.config import Config, load_config, parse_setting
-from fedamd.runs.records import default_folder
-from fedamd.runs.run import Listener, Record, Run
+from fedamd.torchrun import is_writer
+
+if TYPE_CHECKING:
+    from fedamd.runs.api import Result
+    from fedamd.runs.run import Listener, Record, Run
 
 EXIT = {"finished": 0, "diverged": 1, "interrupted": 130}
 
@@ -36,13 +36,19 @@ def command(
     ] = None,
     rounds: Annotated[int | None, typer.Option(help="Number of rounds T.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda.")] = None,
-    engine: Annotated[str | None, typer.Option(help="See `fedamd list engines`.")] = None,
-    oracle: Annotated[str | None, typer.Option(help="See `fedamd list oracles`.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda.", autocompletion=one_of(DEVICES))] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="See `fedamd list engines`.", autocompletion=one_of(ENGINES))
+    ] = None,
+    oracle: Annotated[
+        str | None, typer.Option(help="See `fedamd list oracles`.", autocompletion=one_of(ORACLES))
+    ] = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard events.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON and nothing else.")] = False,
 ) -> None:
     """Train a model over a simulated federation."""
+    from fedamd.runs.config import parse_setting
+
     words = {"rounds": rounds, "seed": seed, "device": device, "engine": engine, "oracle": oracle}
     changes = dict(map(parse_setting, settings or [])) | {
         key: value for key, value in words.items() if value is not None
@@ -59,7 +65,12 @@ def command(
 
 def _train(
     config: Path | None, out: Path | None, resumed: Path | None, changes: dict[str, Any], quiet: bool, tensorboard: bool
-) -> Result:
+) -> "Result":
+    from fedamd.report.tensorboard import TensorBoardListener
+    from fedamd.runs.api import resume, run
+    from fedamd.runs.config import Config, load_config
+    from fedamd.runs.records import default_folder
+
     if resumed and (config or out):
         raise FedamdError(
             "--resume takes its config from the run's folder: give neither a config file nor --out with it"
@@ -71,7 +82,7 @@ def _train(
         if tensorboard and is_writer():
             listeners.append(listening.enter_context(TensorBoardListener(folder / "tensorboard")))
 
-        def listen(which: Run, record: Record) -> None:
+        def listen(which: "Run", record: "Record") -> None:
             for listener in listeners:
                 listener(which, record)
 

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 from rich.markup import escape
@@ -11,10 +11,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from fedamd.runs.api import Result
-from fedamd.runs.config import Config
 from fedamd.runs.labels import labels
-from fedamd.runs.run import Record, Run
+
+if TYPE_CHECKING:
+    from fedamd.runs.api import Result
+    from fedamd.runs.config import Config
+    from fedamd.runs.run import Record, Run
 
 console = Console()
 _LINES = 20  # how many plain lines a run prints where there is no terminal
@@ -46,12 +48,12 @@ class _Shown:
 class Progress(_Shown):
     """Listens to runs and shows how far each is; `among` are the configs it is to be told apart from."""
 
-    def __init__(self, quiet: bool = False, among: Sequence[Config] = ()) -> None:
+    def __init__(self, quiet: bool = False, among: Sequence["Config"] = ()) -> None:
         super().__init__(quiet)
         self._among = among
         self._tasks: dict[Run, tuple[TaskID, str]] = {}
 
-    def __call__(self, run: Run, record: Record) -> None:
+    def __call__(self, run: "Run", record: "Record") -> None:
         if run not in self._tasks:
             label = labels([run.config, *self._among])[0] if self._among else run.experiment.method
             self._tasks[run] = self._bar.add_task(escape(label), total=run.config.rounds, news=""), label
@@ -71,7 +73,7 @@ class OverallProgress(_Shown):
         self._lines = 0
         self._task = self._bar.add_task(f"{self._runs} runs", total=self._total, news="")
 
-    def __call__(self, run: Run, record: Record) -> None:  # noqa: ARG002  their news would be too much
+    def __call__(self, run: "Run", record: "Record") -> None:  # noqa: ARG002  their news would be too much
         self._done[run] = run.t if run.live else run.config.rounds  # one that diverged has nothing left to do
         done = sum(self._done.values())
         ended = [run.status for run in self._done if not run.live]
@@ -82,11 +84,11 @@ class OverallProgress(_Shown):
         self._bar.update(self._task, completed=done, news=news)
 
 
-def _worth_a_line(run: Run) -> bool:
+def _worth_a_line(run: "Run") -> bool:
     return not run.live or run.t % max(1, run.config.rounds // _LINES) == 0
 
 
-def news(record: Record) -> str:
+def news(record: "Record") -> str:
     """Loss and accuracy of a round, where they were measured."""
     accuracy, loss = record["accuracy"], record["loss"]
     parts = [
@@ -96,7 +98,7 @@ def news(record: Record) -> str:
     return "  ".join(part for part in parts if part)
 
 
-def closing_table(result: Result) -> None:
+def closing_table(result: "Result") -> None:
     """What the run came to, and where it is."""
     summary = result.summary
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
@@ -113,7 +115,7 @@ def closing_table(result: Result) -> None:
         )
 
 
-def _closing_rows(summary: Record) -> list[tuple[str, str]]:
+def _closing_rows(summary: "Record") -> list[tuple[str, str]]:
     rows = [("status", f"{summary['status']} after {summary['rounds']} rounds")]
     if summary["final_accuracy"] is not None:
         rows.append(
@@ -134,7 +136,7 @@ def _closing_rows(summary: Record) -> list[tuple[str, str]]:
     return rows
 
 
-def cost(totals: Record) -> str:
+def cost(totals: "Record") -> str:
     """Gradients and bits in the paper's units."""
     megabits = (totals["bits_up"] + totals["bits_down"]) / 32e6
     return f"{totals['gradient_samples'] / 1e5:.3g} ×10⁵ gradient samples, {megabits:.4g} ×32 Mbit"

@@ -3,17 +3,16 @@
 import json
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from fedamd.cli.show import OverallProgress, console
-from fedamd.report.heatmap import draw_heatmap
-from fedamd.runs.config import parse_setting
-from fedamd.runs.grid import Grid
-from fedamd.runs.sweep import ACCURACY, Sweep, plan, sweep
+
+if TYPE_CHECKING:
+    from fedamd.runs.sweep import Sweep
 
 
 def register(app: typer.Typer) -> None:
@@ -38,6 +37,11 @@ def command(
 
     Points that differ in `seed` alone are repetitions: their mean counts.
     """
+    from fedamd.report.heatmap import draw_heatmap
+    from fedamd.runs.config import parse_setting
+    from fedamd.runs.grid import Grid
+    from fedamd.runs.sweep import plan, sweep
+
     folder = out or Path("sweeps") / f"{datetime.now():%Y%m%d-%H%M%S}"
     changes = {"checkpoint_every": 50} | dict(map(parse_setting, settings or []))
     planned = plan(config, Grid.parse(grid or []), folder, changes)
@@ -53,7 +57,9 @@ def command(
         raise typer.Exit(130)
 
 
-def _show(result: Sweep, picture: Path | None) -> None:
+def _show(result: "Sweep", picture: Path | None) -> None:
+    from fedamd.runs.sweep import ACCURACY
+
     accurate = result.measure == ACCURACY
     names = result.grid.short_keys()
     table = Table(*(names[key] for key in result.entries[0].point), box=None, header_style="bold", padding=(0, 2, 0, 0))

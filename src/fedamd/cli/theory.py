@@ -1,7 +1,7 @@
 """`fedamd theory`: rounds to ε as measured, beside what the theorems say."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -9,10 +9,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from fedamd.measured.finding import Finding
-from fedamd.measured.page import write
-from fedamd.measured.protocol import FULL, QUICK
-from fedamd.measured.studies import measure
+if TYPE_CHECKING:
+    from fedamd.measured.finding import Finding
 
 PAGE = Path("docs") / "theory_vs_measurement.md"
 FOLDER = Path("results") / "theory"
@@ -32,6 +30,10 @@ def command(
     results: Annotated[Path, typer.Option(help="The folder for numbers and figures.")] = FOLDER,
 ) -> None:
     """Measure rounds to ε over ε, p, τ, A, b and the learning rate, and hold them against the theorems."""
+    from fedamd.measured.page import write
+    from fedamd.measured.protocol import FULL, QUICK
+    from fedamd.measured.studies import measure
+
     scale = QUICK if small else FULL
     console = Console()
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
@@ -43,7 +45,7 @@ def command(
     console.print(f"the page is [bold]{escape(str(page))}[/]", highlight=False, soft_wrap=True)
 
 
-def show(findings: list[Finding], console: Console) -> None:
+def show(findings: list["Finding"], console: Console) -> None:
     """Print every expectation with its verdict."""
     table = Table("study", "expectation", "expected", "measured", "", title="Theory against measurement")
     for finding in findings:

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from fedamd.report.watch import address, watch_server
-
 
 def register(app: typer.Typer) -> None:
     app.command("watch")(command)
@@ -20,6 +18,8 @@ def command(
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
 ) -> None:
     """Show a run in the browser while it goes on; only this machine can see it. Ctrl-C ends the watching."""
+    from fedamd.report.watch import address, watch_server
+
     with watch_server(run, port) as server:
         typer.echo(f"watching {run} at {address(server)} (Ctrl-C to end)")
         if browser:

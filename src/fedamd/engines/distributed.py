@@ -25,12 +25,9 @@ from fedamd.algorithms.base import Answers, Exchange, Order, Replies
 from fedamd.engines.base import Engine, Request, like_x
 from fedamd.engines.held import MemoryHeld
 from fedamd.errors import FedamdError
+from fedamd.torchrun import ProcessLost, processes
 
 PATIENCE = timedelta(minutes=10)  # how long a rank waits for the others' replies before it takes them for lost
-
-
-class ProcessLost(FedamdError):
-    """Another process of this run is gone."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,7 @@ class Ranks:
 
 def join(device: str) -> Ranks:
     """Join the other processes that torchrun started; alone where it did not."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    if processes() == 1:
         return Ranks()
     if not dist.is_initialized():
         on_gpus = device == "cuda" and torch.cuda.is_available()
@@ -68,11 +65,6 @@ def _take_gpu(local_rank: int) -> None:
             'start at most as many processes on it, or use device = "cpu"'
         )
     torch.cuda.set_device(local_rank)
-
-
-def is_writer() -> bool:
-    """Whether this process writes the files and speaks to people: one of them does."""
-    return os.environ.get("RANK", "0") == "0"
 
 
 @contextmanager

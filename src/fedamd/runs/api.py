@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from fedamd.algorithms.base import Algorithm
 from fedamd.data.base import Dataset
 from fedamd.engines import Engine, make_engine
-from fedamd.engines.distributed import DistributedEngine, Ranks, ShardedHeld, agreed, in_step, is_writer, join
+from fedamd.engines.distributed import DistributedEngine, Ranks, ShardedHeld, agreed, in_step, join
 from fedamd.engines.held import Held, MemoryHeld
 from fedamd.errors import FedamdError
 from fedamd.oracles.objective import load_parameters
@@ -23,6 +23,7 @@ from fedamd.runs.records import Folder
 from fedamd.runs.rounds import drive
 from fedamd.runs.run import Listener, Record, Run
 from fedamd.runs.summary import summarise
+from fedamd.torchrun import is_writer
 
 
 @dataclass(frozen=True)

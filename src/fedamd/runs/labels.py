@@ -1,9 +1,10 @@
 """Short names that tell runs apart: the method, and the settings in which runs of one method differ."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fedamd.runs.config import Config
+if TYPE_CHECKING:  # the command line names runs, and must not wait for PyTorch where it has nothing to run
+    from fedamd.runs.config import Config
 
 EXECUTION = frozenset(  # how a run is executed and what is reported of it, not what it computes
     {
@@ -19,7 +20,7 @@ EXECUTION = frozenset(  # how a run is executed and what is reported of it, not 
 )
 
 
-def labels(configs: Sequence[Config]) -> list[str]:
+def labels(configs: Sequence["Config"]) -> list[str]:
     """The name of each; configs that differ at most in their seed (or in how they are executed) share one.
 
     >>> labels([load_config({"algorithm": {"p": 0.5}}), load_config({"algorithm": {"p": 0.9}})])
@@ -41,7 +42,7 @@ def _method(settings: Mapping[str, Any]) -> str:
     return name
 
 
-def _flat(config: Config) -> dict[str, Any]:
+def _flat(config: "Config") -> dict[str, Any]:
     """What the config computes, as dotted keys without the seed."""
     flat: dict[str, Any] = {}
     for key, value in config.plain().items():

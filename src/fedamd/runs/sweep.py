@@ -14,7 +14,6 @@ import csv
 import hashlib
 import io
 import json
-import os
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +32,7 @@ from fedamd.runs.grid import Grid, Point
 from fedamd.runs.records import CONFIG, SUMMARY, Folder, exclusively
 from fedamd.runs.rounds import drive
 from fedamd.runs.run import Listener, Record, Run
+from fedamd.torchrun import processes
 
 GRID = "grid.json"
 ACCURACY, LOSS = "final_accuracy", "final_test_loss"
@@ -113,7 +113,7 @@ def plan(
 
 def sweep(planned: Plan, listen: Listener | None = None) -> Sweep:
     """Run every point that has not ended yet, then tell which was best."""
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if processes() > 1:
         raise FedamdError("a sweep runs in one process: start it without torchrun")
     try:
         planned.folder.mkdir(parents=True, exist_ok=True)

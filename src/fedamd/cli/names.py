@@ -1,0 +1,56 @@
+"""Names that the shell completes with tab.
+
+They are written down here once more because their homes import PyTorch, for which a person who presses tab should not
+have to wait. A test holds them to what can really be named.
+"""
+
+from collections.abc import Callable, Iterable
+
+ALGORITHMS = (
+    "fedamd",
+    "fedavg",
+    "fedavgm",
+    "fedadam",
+    "fedyogi",
+    "fedadagrad",
+    "fedprox",
+    "fednova",
+    "feddyn",
+    "mime",
+    "mimelite",
+    "fedlin",
+    "scaffold",
+    "fedpage",
+    "bvr-l-sgd",
+    "minibatch-sgd",
+    "vr-marina",
+    "pp-marina",
+)
+FETCHED = ("fashion-mnist", "mnist", "emnist-digits")  # data sets that have to be downloaded
+ENGINES = ("auto", "loop", "vector", "distributed")
+ORACLES = ("auto", "autograd", "native", "stacked")
+DEVICES = ("cpu", "cuda")
+COSTS = ("rounds", "gradients", "bits", "seconds")
+
+Completion = Callable[[str], list[str]]
+
+
+def one_of(names: Iterable[str]) -> Completion:
+    """Completes a name."""
+    known = tuple(names)
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in known if name.startswith(incomplete)]
+
+    return complete
+
+
+def some_of(names: Iterable[str]) -> Completion:
+    """Completes the last of several names with commas between them."""
+    last = one_of(names)
+
+    def complete(incomplete: str) -> list[str]:
+        before, comma, begun = incomplete.rpartition(",")
+        return [before + comma + name for name in last(begun)]
+
+    return complete

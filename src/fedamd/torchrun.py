@@ -1,0 +1,19 @@
+"""What torchrun tells each of the processes it starts; PyTorch itself is not needed to hear it."""
+
+import os
+
+from fedamd.errors import FedamdError
+
+
+class ProcessLost(FedamdError):
+    """Another process of this run is gone."""
+
+
+def processes() -> int:
+    """How many there are; one where torchrun started none."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def is_writer() -> bool:
+    """Whether this process writes the files and speaks to people: one of them does."""
+    return os.environ.get("RANK", "0") == "0"

@@ -1,0 +1,99 @@
+"""The command line as a whole: help, completion, and that neither waits for PyTorch."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from fedamd import __version__
+from fedamd.cli.main import app
+
+
+def commands() -> list[list[str]]:
+    return [
+        [],
+        *([info.name or ""] for info in app.registered_commands),
+        *([group.name or ""] for group in app.registered_groups),
+        *(
+            [group.name or "", info.name or info.callback.__name__]
+            for group in app.registered_groups
+            for info in group.typer_instance.registered_commands
+        ),
+    ]
+
+
+@pytest.mark.parametrize("words", commands(), ids=" ".join)
+def test_every_command_has_help(words):
+    told = CliRunner().invoke(app, [*words, "--help"])
+    assert told.exit_code == 0, told.output
+    assert "Usage" in told.stdout
+    assert len(told.stdout.splitlines()) > 5
+    assert CliRunner().invoke(app, [*words, "-h"]).stdout == told.stdout
+
+
+def test_version():
+    assert CliRunner().invoke(app, ["--version"]).stdout == f"{__version__}\n"
+
+
+# --- what is imported for it ---
+
+HEAVY = ("torch", "numpy", "matplotlib", "pydantic", "flwr", "sklearn")
+SCRIPT = f"""
+import json, sys
+from typer.testing import CliRunner
+from fedamd.cli.main import app
+
+def heavy():
+    return [name for name in {HEAVY} if name in sys.modules]
+
+told = {{}}
+for words in json.loads(sys.argv[1]):
+    result = CliRunner().invoke(app, words)
+    told[" ".join(words)] = [result.exit_code, heavy()]
+print(json.dumps(told))
+"""
+
+
+def imported(*calls: list[str]) -> dict[str, tuple[int, list[str]]]:
+    """The exit code of each call, and which heavy packages had been imported after it, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, json.dumps(calls)], capture_output=True, text=True, check=True, timeout=100
+    )
+    return {call: tuple(told) for call, told in json.loads(done.stdout).items()}
+
+
+def test_help_imports_nothing_heavy():
+    told = imported(*([*words, "--help"] for words in commands()), ["list", "algorithms"])
+    code, heavy = told.pop("list algorithms")
+    assert code == 0
+    assert "torch" in heavy  # so the others would have been seen to import it
+    assert len(told) == len(commands()) > 15
+    assert told == dict.fromkeys(told, (0, []))
+
+
+def test_completion_imports_nothing_heavy():
+    shown = subprocess.run(
+        [
+            sys.executable,
+            "-X",
+            "importtime",
+            "-c",
+            "import sys; sys.argv = ['fedamd']; import fedamd.cli.main as m; m.main()",
+        ],
+        env=os.environ
+        | {
+            "_FEDAMD_COMPLETE": "complete_bash",
+            "COMP_WORDS": "fedamd compare --algorithms fedamd,fedp",
+            "COMP_CWORD": "3",
+        },
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert shown.stdout.split() == ["fedamd,fedprox", "fedamd,fedpage"]
+    modules = {line.rpartition("|")[2].strip() for line in shown.stderr.splitlines()}
+    assert "fedamd.cli.main" in modules
+    assert not modules & set(HEAVY)
