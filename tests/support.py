@@ -1,10 +1,16 @@
 """Running an algorithm on a small quadratic problem through the real stack, for tests: `from support import simulate`.
 
+And running commands in several processes: `from support import torchrun`.
+
 Client i's samples are pairs (centre z, curvature h) of numbers or of vectors; ℓ(x; z, h) = ½ Σ_j h_j (x_j − z_j)².
 """
 
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,6 +28,7 @@ from fedamd.runs.rounds import drive
 from fedamd.runs.run import Listener, Record, Run
 
 Point = float | Sequence[float]
+SOURCE = Path(__file__).parents[1] / "src"
 
 
 def quadratic_problem(*clients: Sequence[tuple[Point, Point]]) -> Dataset:
@@ -172,3 +179,14 @@ def close(actual: Tensor, expected: Any, tolerance: float = 1e-12) -> bool:
     """Whether all numbers agree to the tolerance."""
     wanted = torch.as_tensor(expected, dtype=actual.dtype).reshape(actual.shape)
     return bool(((actual - wanted).abs() <= tolerance).all())
+
+
+def torchrun(processes: int, *words: str) -> subprocess.Popen[str]:
+    """Real processes on this machine."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), *words],
+        env=os.environ | {"PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )

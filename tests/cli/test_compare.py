@@ -2,11 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from fedamd.cli.main import app
+from support import torchrun
 
 FLAGS = "compare --rounds 3 --set clients=6 --set cohort=3 --set algorithm.steps=2 --set algorithm.small_batch=4"
 
@@ -35,3 +37,31 @@ def test_the_default_folder_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         flags = [*FLAGS.split(), "--algorithms", "fedamd,fedavg", "--rounds", "1"]
         assert CliRunner().invoke(app, flags, catch_exceptions=False).exit_code == 0
     assert len(list((tmp_path / "compare").iterdir())) == 2
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    """What the comparison found, without the times."""
+    content = json.loads((folder / "comparison.json").read_text())
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in content["methods"]]
+
+
+@pytest.mark.slow
+def test_two_processes_compare_as_one_and_one_of_them_speaks(tmp_path: Path) -> None:
+    flags = [*FLAGS.split(), "--set", "algorithm.p=0.5", "--set", "dtype=float64", "--set", "oracle=autograd"]
+    job = torchrun(2, "-m", "fedamd", *flags, "--out", str(tmp_path / "two"))
+    assert CliRunner().invoke(app, [*flags, "--out", str(tmp_path / "one")], catch_exceptions=False).exit_code == 0
+    told, errors = job.communicate(timeout=100)
+    assert job.returncode == 0, errors
+    assert rows(tmp_path / "two") == rows(tmp_path / "one")
+    assert len(rows(tmp_path / "two")) == 3
+    names = sorted(str(path.relative_to(tmp_path / "one")) for path in (tmp_path / "one").rglob("*"))
+    assert names == sorted(str(path.relative_to(tmp_path / "two")) for path in (tmp_path / "two").rglob("*"))
+    for line in ("fedamd  round    3/3", "scaffold  round    3/3", "records in"):
+        assert told.count(line) == 1
+    assert errors.count("no option p, left as it is") == 1
+
+    job = torchrun(2, "-m", "fedamd", *flags, "--out", str(tmp_path / "two"))
+    _, errors = job.communicate(timeout=100)
+    assert job.returncode != 0
+    assert errors.count("error: ") == 1
+    assert "two is not empty: choose another --out" in errors

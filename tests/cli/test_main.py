@@ -1,15 +1,17 @@
-"""The command line as a whole: help, completion, and that neither waits for PyTorch."""
+"""The command line as a whole: help, completion, that neither waits for PyTorch, and several processes."""
 
 import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 from typer.testing import CliRunner
 
 from fedamd import __version__
-from fedamd.cli.main import app
+from fedamd.cli.main import PAUSE, TOGETHER, app, main
+from support import torchrun
 
 
 def commands() -> list[list[str]]:
@@ -97,3 +99,51 @@ def test_completion_imports_nothing_heavy():
     modules = {line.rpartition("|")[2].strip() for line in shown.stderr.splitlines()}
     assert "fedamd.cli.main" in modules
     assert not modules & set(HEAVY)
+
+
+# --- under torchrun ---
+
+ALONE = [info.name for info in (*app.registered_commands, *app.registered_groups) if info.name not in TOGETHER]
+
+
+def failing(words, monkeypatch, capsys) -> tuple[str, str]:
+    """What a command that ends with code 2 prints."""
+    monkeypatch.setattr(sys, "argv", ["fedamd", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    return tuple(capsys.readouterr())
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_what_one_process_does_is_refused_to_several(name, monkeypatch, capsys):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    told = failing([name, "anything"], monkeypatch, capsys)
+    assert told == ("", f"error: fedamd {name} runs in one process: start it without torchrun\n")
+
+
+def test_another_process_than_the_first_waits_before_it_tells_a_mistake(monkeypatch, capsys):
+    naps: list[float] = []
+    monkeypatch.setattr(time, "sleep", naps.append)
+    for rank, expected in (("0", []), ("1", [PAUSE])):
+        monkeypatch.setenv("RANK", rank)
+        _, errors = failing(["run", "nowhere.toml"], monkeypatch, capsys)
+        assert errors == "error: there is no config file nowhere.toml\n"
+        assert naps == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["run", "nowhere.toml"], "there is no config file nowhere.toml"),
+        (["sweep", "--grid", "seed=0,1"], "fedamd sweep runs in one process"),
+    ],
+)
+def test_two_processes_tell_a_mistake_once(words, says):
+    job = torchrun(2, "-m", "fedamd", *words)
+    told, errors = job.communicate(timeout=100)
+    assert job.returncode != 0
+    assert told == ""
+    assert errors.count("error: ") == 1
+    assert f"error: {says}" in errors

@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ import pytest
 import fedamd
 from fedamd.engines.distributed import Ranks
 from fedamd.runs import checkpoint
+from support import torchrun
 
-SOURCE = Path(__file__).parents[2] / "src"
 SMALL = {
     "clients": 9,
     "cohort": 5,
@@ -34,16 +33,6 @@ METHODS: dict[str, dict[str, Any]] = {
     "compressed": {"name": "vr-marina", "compressor": "quantise"},
     "diverging": {"name": "fedavg", "steps": 2, "eta_l": 1e200},
 }
-
-
-def torchrun(processes: int, *words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), *words],
-        env=os.environ | {"PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 def left(folder: Path) -> tuple[list[Any], dict[str, Any], bytes]:

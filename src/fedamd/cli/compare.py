@@ -9,6 +9,7 @@ from rich.table import Table
 
 from fedamd.cli.names import ALGORITHMS, some_of
 from fedamd.cli.show import Progress, console
+from fedamd.torchrun import is_writer
 
 if TYPE_CHECKING:
     from fedamd.runs.compare import Comparison
@@ -61,10 +62,12 @@ def command(
     files = configs or []
     chosen = algorithms or (DEFAULT if len(files) < 2 else "")
     entries, notes = contestants(files, [name.strip() for name in chosen.split(",") if name.strip()], changes)
-    for note in notes:
+    for note in notes if is_writer() else []:
         typer.echo(note, err=True)
-    with Progress(quiet=as_json, among=entries) as progress:
+    with Progress(quiet=as_json or not is_writer(), among=entries) as progress:
         comparison = compare(entries, out or default_folder(), target, progress)
+    if not is_writer():
+        return
     curves = draw_curves(read_runs([comparison.folder / row["folder"] for row in comparison.rows]))
     picture = draw_costs(curves, comparison.folder / "comparison.png", comparison.target)
     if as_json:

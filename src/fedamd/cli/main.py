@@ -4,6 +4,8 @@ What a command calls it imports when it is called: help and completion do not wa
 """
 
 import sys
+import time
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -26,7 +28,10 @@ from fedamd.cli import (
     watch,
 )
 from fedamd.errors import FedamdError
-from fedamd.torchrun import ProcessLost, is_writer
+from fedamd.torchrun import ProcessLost, is_writer, processes
+
+TOGETHER = ("run", "compare")  # what several processes can do as one
+PAUSE = 10.0  # seconds in which the first of several processes tells a mistake that all have found
 
 app = typer.Typer(
     name="fedamd",
@@ -48,9 +53,14 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def root(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+    context: typer.Context,
+    version: Annotated[  # noqa: ARG001  its callback has dealt with it
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
     """Federated learning with anchor sampling: train, compare, plan and reproduce."""
+    if processes() > 1 and context.invoked_subcommand not in TOGETHER:
+        raise FedamdError(f"fedamd {context.invoked_subcommand} runs in one process: start it without torchrun")
 
 
 def main() -> None:
@@ -58,8 +68,9 @@ def main() -> None:
     try:
         app()
     except FedamdError as error:
-        if is_writer() or isinstance(error, ProcessLost):  # of several processes that find one mistake, one tells it
-            Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}")
+        if not is_writer() and not isinstance(error, ProcessLost):
+            time.sleep(PAUSE)  # torchrun ends this process as soon as another has: only a mistake of its own is told
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}")
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -1,6 +1,6 @@
 """Several methods on one problem: the same data, clients, cohorts and x_0, since all of these follow from the seed.
 
-Each method is a run of its own folder; `comparison.json` and `comparison.csv` beside them hold a row for each.
+Each method is a run in a folder of its own; `comparison.json` and `comparison.csv` beside them hold a row for each.
 """
 
 import csv
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fedamd.algorithms import ALGORITHMS
+from fedamd.engines.distributed import in_step, join
 from fedamd.errors import FedamdError
 from fedamd.lookup import choose, suggestion
 from fedamd.runs import checkpoint
@@ -23,6 +24,7 @@ from fedamd.runs.config import Config, load_config
 from fedamd.runs.labels import labels
 from fedamd.runs.run import Listener, Record
 from fedamd.runs.summary import results, to_target
+from fedamd.torchrun import is_writer
 
 TARGET = 0.75  # the target accuracy where no config names one; the paper's for Fashion-MNIST
 PROBLEM = ("data", "partition", "model", "clients", "cohort", "seed", "failure_rate", "dtype")
@@ -68,8 +70,9 @@ def compare(
 ) -> Comparison:
     """Run one after the other. A method that diverges does not stop the others; an interruption does."""
     _refuse_other_problems(configs)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise FedamdError(f"{out} is not empty: choose another --out")
+    with in_step(join(configs[0].device)):
+        if is_writer():
+            _refuse_taken(out)
     names = _distinct(labels(configs))
     aim = target or configs[0].target_accuracy or TARGET
     rows: list[Record] = []
@@ -77,7 +80,8 @@ def compare(
         aimed = load_config(config.plain(), {"target_accuracy": aim})
         result = run(aimed, out=out / _slug(name), listen=listen)
         rows.append(row(name, result.summary["status"], result.metrics, aim) | {"folder": _slug(name)})
-        _write(out, aim, rows)
+        if is_writer():
+            _write(out, aim, rows)
         if result.summary["status"] == "interrupted":
             break
     return Comparison(out, aim, rows)
@@ -143,6 +147,11 @@ def _refuse_other_problems(configs: Sequence[Config]) -> None:
                     f"configs 1 and {number} differ in {key} ({first[key]} and {other[key]}): a comparison needs one "
                     f"problem; give both the same {key}, or run them on their own and draw them with `fedamd plot`"
                 )
+
+
+def _refuse_taken(out: Path) -> None:
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise FedamdError(f"{out} is not empty: choose another --out")
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
