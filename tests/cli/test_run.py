@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 from fedamd.algorithms import ALGORITHMS
 from fedamd.cli.main import app, main
 from fedamd.data import SOURCES
+from fedamd.errors import FedamdError
 
 SMALL = ["--set", "data.name=quadratic", "--set", "clients=5", "--set", "cohort=2"]
 
@@ -74,6 +75,25 @@ def test_resume_goes_on_and_takes_no_other_config():
 
 def test_a_run_that_diverges_ends_with_code_1():
     assert "diverged" in fedamd("run", *SMALL, "--set", "algorithm.eta_l=1e30", "--rounds", "9", code=1).stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["run", "a.toml"], ["compare", "a.toml", "b.toml"], ["sweep", "a.toml", "--grid", "seed=0,1"]],
+    ids=" ".join,
+)
+def test_rates_by_theory_are_announced_before_their_constants_are_sought(words, monkeypatch):
+    def stop(*_: object) -> None:
+        raise FedamdError("sought")
+
+    monkeypatch.setattr("fedamd.runs.theory_rates.exact_constants", stop)
+    for name, p in (("a.toml", 0.5), ("b.toml", 0.9)):
+        Path(name).write_text(f'data.name = "quadratic"\n[algorithm]\np = {p}\neta_l = "theory"\neta_s = "theory"\n')
+    told = fedamd(*words, code=1)
+    assert str(told.exception) == "sought"
+    assert told.stdout.startswith("eta_l and eta_s by theory: finding L and L_σ of the problem first\n")
+    assert "round  " not in told.stdout
+    assert fedamd(*words, "--json", code=1).stdout == ""
 
 
 # --- mistakes ---

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from fedamd.cli.names import ALGORITHMS, some_of
-from fedamd.cli.show import Progress, console
+from fedamd.cli.show import Progress, announce_theory, console
 from fedamd.torchrun import is_writer
 
 if TYPE_CHECKING:
@@ -64,7 +64,9 @@ def command(
     entries, notes = contestants(files, [name.strip() for name in chosen.split(",") if name.strip()], changes)
     for note in notes if is_writer() else []:
         typer.echo(note, err=True)
-    with Progress(quiet=as_json or not is_writer(), among=entries) as progress:
+    quiet = as_json or not is_writer()
+    announce_theory(entries, quiet)
+    with Progress(quiet, among=entries) as progress:
         comparison = compare(entries, out or default_folder(), target, progress)
     if not is_writer():
         return

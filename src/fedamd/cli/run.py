@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedamd.cli.names import DEVICES, ENGINES, ORACLES, one_of
-from fedamd.cli.show import Progress, closing_table
+from fedamd.cli.show import Progress, announce_theory, closing_table
 from fedamd.errors import FedamdError
 from fedamd.torchrun import is_writer
 
@@ -77,6 +77,7 @@ def _train(
         )
     settled = None if resumed else load_config(config, changes)
     folder = resumed or out or default_folder(settled or Config())
+    announce_theory([settled] if settled else [], quiet)
     with ExitStack() as listening:
         listeners: list[Listener] = [listening.enter_context(Progress(quiet))]
         if tensorboard and is_writer():

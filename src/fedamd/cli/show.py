@@ -84,6 +84,13 @@ class OverallProgress(_Shown):
         self._bar.update(self._task, completed=done, news=news)
 
 
+def announce_theory(configs: Sequence["Config"], quiet: bool = False) -> None:
+    """Say why the first round is long in coming where learning rates are left to theory."""
+    rates = dict.fromkeys(rate for config in configs for rate in config.by_theory)
+    if rates and not quiet:
+        console.print(f"{' and '.join(rates)} by theory: finding L and L_σ of the problem first", highlight=False)
+
+
 def _worth_a_line(run: "Run") -> bool:
     return not run.live or run.t % max(1, run.config.rounds // _LINES) == 0
 

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from fedamd.cli.show import OverallProgress, console
+from fedamd.cli.show import OverallProgress, announce_theory, console
 
 if TYPE_CHECKING:
     from fedamd.runs.sweep import Sweep
@@ -45,7 +45,9 @@ def command(
     folder = out or Path("sweeps") / f"{datetime.now():%Y%m%d-%H%M%S}"
     changes = {"checkpoint_every": 50} | dict(map(parse_setting, settings or []))
     planned = plan(config, Grid.parse(grid or []), folder, changes)
-    with OverallProgress([one.rounds for one, _ in planned.waiting()], quiet=as_json) as progress:
+    waiting = [one for one, _ in planned.waiting()]
+    announce_theory(waiting, quiet=as_json)
+    with OverallProgress([one.rounds for one in waiting], quiet=as_json) as progress:
         result = sweep(planned, progress)
     picture = draw_heatmap(result, folder / "heatmap.png")
     if as_json:
