@@ -136,7 +136,7 @@ def test_choosing() -> None:
         list(chosen_experiments(["table9"]))
     with pytest.raises(FedamdError, match="leaves nothing of table2"):
         only(EXPERIMENTS["table2"], ["FedProx"])
-    with pytest.raises(FedamdError, match="rates: should be grid or local"):
+    with pytest.raises(FedamdError, match="rates: should be grid or local or near"):
         Protocol(rates="mine")
 
 
@@ -156,18 +156,20 @@ def test_experiments_share_the_runs_they_have_in_common(
     assert not (tmp_path / "again.jsonl").exists()
 
 
-def test_local_grids_take_the_server_rate_of_table_2(
-    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("search", "repeated"), [("local", 2), ("near", 1)])
+def test_smaller_searches_start_from_table_2(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, search: str, repeated: int
 ) -> None:
-    """A schedule is a variant of FedAMD: both η_l with the one η_s that was best for FedAMD (sequential)."""
+    """A schedule is a variant of FedAMD: it takes the η_s that was best for FedAMD (sequential)."""
     shutil.copy(finished / "tiny.jsonl", tmp_path)
     monkeypatch.setitem(module.EXPERIMENTS, "table2", EXPERIMENT)
-    figure = replace(EXPERIMENT, name="figure", cells=(tiny_cell("{0,0,1}", name="fedamd", tau=3),))
-    (outcome,) = reproduce(figure, tmp_path, replace(TINY, rates="local"), silent)
-    _, eta_s = kept(finished)[1].rates
-    assert set(outcome.grid) == {(0.5, eta_s), (0.1, eta_s)}
-    assert outcome.local
-    assert outcome.complete
+    cells = (tiny_cell("{0,0,1}", name="fedamd", tau=3),)
+    eta_l, eta_s = kept(finished)[1].rates
+    around = (8.0, 4.0, eta_l, 0.01, 0.001) if search == "near" else (4.0, eta_l, 0.01)
+    figure = replace(EXPERIMENT, name="figure", cells=cells, local_rates=around)
+    (outcome,) = reproduce(figure, tmp_path, replace(TINY, rates=search), silent)
+    assert set(outcome.grid) == {(4.0, eta_s), (eta_l, eta_s), (0.01, eta_s)}
+    assert (outcome.search, len(outcome.repeated), outcome.complete) == (search, repeated, True)
     assert stored(figure, Store(tmp_path), TINY) == [outcome]
 
 

@@ -38,7 +38,7 @@ def command(
     which: Annotated[
         list[str] | None, typer.Option("--only", help='Cells whose label or panel contains this, as "20 clients".')
     ] = None,
-    rates: Annotated[str, typer.Option(help="grid: all η_l × η_s; local: all η_l with Table 2's η_s.")] = "grid",
+    rates: Annotated[str, typer.Option(help="Rates to try: grid (all), or from Table 2's on: local, near.")] = "grid",
     out: Annotated[Path, typer.Option(help="Where finished runs are kept.")] = FOLDER,
 ) -> None:
     """Run the paper's experiments; what has been computed before is not computed again."""

@@ -4,8 +4,8 @@ The paper takes each method at its best rates and averages three seeds. Here eve
 the few best of them (the finalists) on all seeds, and the pair with the best mean final accuracy is the cell's result:
 rates at the edge of stability can be best on one seed and collapse on the next.
 
-The grid is all η_l × η_s, or, for a third of the cost, all η_l with the η_s that Table 2 chose for the same method and
-cohort.
+The grid is all η_l × η_s. Smaller ones, for less, start from what Table 2 chose for the same method and cohort: see
+`SEARCHES`.
 """
 
 import contextlib
@@ -29,7 +29,19 @@ from fedamd.runs.run import Listener, Run
 Rates = tuple[float, float]  # η_l, η_s
 
 
-_FINALISTS = {"grid": 3, "local": 2}  # of 18 and of 6 pairs
+@dataclass(frozen=True)
+class Search:
+    """Which pairs of rates are tried on one seed, and how many of them then run on all."""
+
+    finalists: int
+    tried: str
+
+
+SEARCHES = {
+    "grid": Search(3, "all η_l × η_s"),
+    "local": Search(2, "all η_l, with Table 2's η_s for the method and cohort"),
+    "near": Search(1, "Table 2's η_l for the method and cohort and its neighbours in the grid, with Table 2's η_s"),
+}
 
 
 @dataclass(frozen=True)
@@ -39,16 +51,11 @@ class Protocol:
     rounds: int = 400
     seeds: int = 3
     device: str = "cpu"
-    rates: str = "grid"  # "grid": all η_l × η_s; "local": all η_l with Table 2's η_s
+    rates: str = "grid"  # one of SEARCHES
 
     def __post_init__(self) -> None:
-        if self.rates not in _FINALISTS:
-            raise FedamdError(f"rates: should be grid or local, not {self.rates}")
-
-    @property
-    def finalists(self) -> int:
-        """How many pairs of rates are run on all seeds."""
-        return _FINALISTS[self.rates]
+        if self.rates not in SEARCHES:
+            raise FedamdError(f"rates: should be {' or '.join(SEARCHES)}, not {self.rates}")
 
     def config(self, cell: Cell, rates: Rates, seed: int) -> Config:
         return load_config(cell.config(*rates, seed, self.rounds), {"device": self.device})
@@ -63,7 +70,7 @@ class Outcome:
     grid: Mapping[Rates, Mapping[str, Any]]  # on the first seed
     repeated: Mapping[Rates, Sequence[Mapping[str, Any]]]  # the finalists that have been run on all seeds
     planned: int  # how many finalists there are
-    local: bool = False  # whether the grid was over η_l only
+    search: str = "grid"  # how the rates were found: one of SEARCHES
 
     @property
     def label(self) -> str:
@@ -112,7 +119,7 @@ def reproduce(
 
 def stored(experiment: Experiment, store: Store, protocol: Protocol) -> list[Outcome]:
     """The cells of an experiment that are finished, all with rates from grids of the same kind."""
-    readers = [_reader(experiment, store, replace(protocol, rates=rates)) for rates in _FINALISTS]
+    readers = [_reader(experiment, store, replace(protocol, rates=rates)) for rates in SEARCHES]
     return max((list(_finished_cells(reader)) for reader in readers), key=len)
 
 
@@ -168,16 +175,23 @@ def _reader(experiment: Experiment, store: Store, protocol: Protocol) -> _Runner
 
 def _cell(cell: Cell, runner: _Runner) -> Outcome:
     runner.held.clear()
-    pairs = runner.experiment.rates()
-    if runner.protocol.rates == "local":
-        eta_s = _server_rate_of_table2(cell, runner)
-        pairs = [(eta_l, eta_s) for eta_l in runner.experiment.local_rates]
+    pairs, search = _pairs(cell, runner), runner.protocol.rates
     entries = runner.finished([runner.protocol.config(cell, pair, 0) for pair in pairs], False, cell.label)
     grid = dict(zip(pairs, entries, strict=True))
-    finalists = best_rates({pair: [entry] for pair, entry in grid.items()})[: runner.protocol.finalists]
+    finalists = best_rates({pair: [entry] for pair, entry in grid.items()})[: SEARCHES[search].finalists]
     repeated = _repeated(cell, finalists, runner)
-    local = runner.protocol.rates == "local"
-    return Outcome(cell, best_rates(repeated)[0], grid, repeated, len(finalists), local)
+    return Outcome(cell, best_rates(repeated)[0], grid, repeated, len(finalists), search)
+
+
+def _pairs(cell: Cell, runner: _Runner) -> list[Rates]:
+    """The rates to try on one seed."""
+    if runner.protocol.rates == "grid":
+        return runner.experiment.rates()
+    (chosen, eta_s), local_rates = _rates_of_table2(cell, runner), runner.experiment.local_rates
+    if runner.protocol.rates == "near":
+        at = local_rates.index(chosen)
+        local_rates = local_rates[max(0, at - 1) : at + 2]
+    return [(eta_l, eta_s) for eta_l in local_rates]
 
 
 def _repeated(cell: Cell, finalists: Sequence[Rates], runner: _Runner) -> dict[Rates, list[Mapping[str, Any]]]:
@@ -207,7 +221,7 @@ def final_accuracy(run: Mapping[str, Any]) -> float:
     return float(run["final_accuracy"]) if run["status"] == "finished" else 0.0
 
 
-def _server_rate_of_table2(cell: Cell, runner: _Runner) -> float:
+def _rates_of_table2(cell: Cell, runner: _Runner) -> Rates:
     """What Table 2's grid chose for the same method with the same cohort (for K = 10, b' = 64, b = full)."""
     kind = "constant" if "p" in cell.algorithm else "sequential"
     label = cell.label if cell.label in METHODS else f"FedAMD ({kind})"
@@ -215,10 +229,9 @@ def _server_rate_of_table2(cell: Cell, runner: _Runner) -> float:
     for source in table2.experiment.cells:
         if (source.label, source.cohort) == (label, cell.cohort):
             with contextlib.suppress(_Stopped):
-                return _cell(source, table2).rates[1]
-    raise FedamdError(
-        f"--rates local: {label} with {cell.cohort} clients is not finished: run `reproduce table2` first"
-    )
+                return _cell(source, table2).rates
+    wanted = f"{label} with {cell.cohort} clients"
+    raise FedamdError(f"--rates {runner.protocol.rates}: {wanted} is not finished: run `reproduce table2` first")
 
 
 def chosen_experiments(names: Sequence[str]) -> Iterator[Experiment]:

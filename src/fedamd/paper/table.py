@@ -9,7 +9,7 @@ from typing import Any
 
 from fedamd.paper.experiments import TARGET
 from fedamd.paper.reference import TABLE_2, Printed
-from fedamd.paper.reproduce import Outcome, final_accuracy
+from fedamd.paper.reproduce import SEARCHES, Outcome, final_accuracy
 from fedamd.report.curves import BIT_UNIT, GRADIENT_UNIT
 
 Run = Mapping[str, Any]
@@ -122,8 +122,8 @@ def footnote(told: Sequence[Row]) -> str:
     if unfinished := [row.outcome for row in told if not row.outcome.complete]:
         counts = "; ".join(f"{one.label}: {len(one.repeated)} of {one.planned}" for one in unfinished)
         notes.append(f"*: not all pairs of rates that were to be run on all seeds have been ({counts}).")
-    if any(row.outcome.local for row in told):
-        notes.append("η_s as chosen in Table 2 for the method and cohort, η_l by a grid of its own.")
+    if search := {row.outcome.search for row in told} - {"grid"}:
+        notes.append(f"Rates tried: {SEARCHES[search.pop()].tried}.")
     return " ".join(notes)
 
 
