@@ -1,7 +1,7 @@
 import pytest
 
 from fedamd.errors import FedamdError
-from fedamd.lookup import check_options, choose
+from fedamd.lookup import check_options, choose, import_object
 
 
 def make(size, colour="red"):
@@ -37,3 +37,10 @@ def test_wrong_options_are_named(options, message):
     with pytest.raises(FedamdError) as caught:
         check_options("the fruit apple", make, options)
     assert str(caught.value) == message
+
+
+def test_a_module_with_a_slip_of_the_pen_is_named_with_the_line(tmp_path, monkeypatch):
+    (tmp_path / "slip_of_the_pen.py").write_text("x = 1\ndef net(:\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(FedamdError, match=r"model\.name: cannot import slip_of_the_pen: .*slip_of_the_pen\.py, line 2"):
+        import_object("slip_of_the_pen:net", "model.name")

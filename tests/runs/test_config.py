@@ -20,9 +20,9 @@ MISTAKES = [
     ("[data]\nsamples = 5", ["digits", "no option samples", "takes none"]),
     ('[data]\nname = "quadratic"\nsigmaa = 5', ["quadratic", "no option sigmaa (did you mean sigma?)"]),
     ("[model]\nhiden = 5", ["model mlp has no option hiden (did you mean hidden?)"]),
-    ('data = "digits"', ["data", "valid dictionary"]),
-    ('model = "mlp"\n[data]\nname = "logistic"', ["model", "valid dictionary"]),
-    ("algorithm = 3", ["algorithm", "valid dictionary"]),
+    ('data = "digits"', ["data: should be a section, as in data.name = \"…\", not 'digits'"]),
+    ('model = "mlp"\n[data]\nname = "logistic"', ["model", "should be a section, as in model.name"]),
+    ("algorithm = 3", ['algorithm: should be a section, as in algorithm.name = "…", not 3']),
     ("[data]\nname = [1]", ["data.name", "valid string"]),
     ("[algorithm]\nname = 7", ["algorithm.name", "valid string"]),
     ('rounds = "many"', ["rounds", "valid integer", "'many'"]),
@@ -90,10 +90,10 @@ def test_mistakes_end_the_command_with_one_sentence_and_nothing_written(text, sa
 def test_a_file_that_cannot_be_read(tmp_path):
     with pytest.raises(FedamdError, match=r"there is no config file .*nowhere\.toml"):
         load_config(tmp_path / "nowhere.toml")
-    with pytest.raises(FedamdError, match=r"cannot read"):
+    with pytest.raises(FedamdError, match=r"cannot read .*: it is a folder, and a config is a TOML file"):
         load_config(tmp_path)
     (tmp_path / "latin.toml").write_bytes("# caf\xe9\n".encode("latin-1"))
-    with pytest.raises(FedamdError, match=r"cannot read .*latin\.toml.*utf-8"):
+    with pytest.raises(FedamdError, match=r"cannot read .*latin\.toml: it is not text in UTF-8"):
         load_config(tmp_path / "latin.toml")
 
 

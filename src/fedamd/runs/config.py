@@ -202,8 +202,12 @@ def _read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise FedamdError(f"there is no config file {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise FedamdError(f"cannot read {path}: {error}") from None
+    except IsADirectoryError:
+        raise FedamdError(f"cannot read {path}: it is a folder, and a config is a TOML file") from None
+    except OSError as error:
+        raise FedamdError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise FedamdError(f"cannot read {path}: it is not text in UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise FedamdError(f"{path} is not valid TOML: {error}") from None
 
@@ -271,5 +275,7 @@ def _sentence(error: ValidationError, kind: Any, where: str = "") -> str:
 
 
 def _reason(error: Any) -> str:
+    if error["type"] == "model_type":
+        return f'should be a section, as in {error["loc"][0]}.name = "…"'
     message: str = error["msg"]
     return message.removeprefix("Input ").removeprefix("Value error, ")
