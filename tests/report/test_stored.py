@@ -44,8 +44,16 @@ def test_no_run(tmp_path: Path) -> None:
         read_runs([tmp_path])
 
 
-def test_a_broken_file_is_named(trained: Train) -> None:
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("{", "is not valid JSON"),
+        ("[]", "is damaged: it should hold status and rounds"),
+        ('{"status": "finished"}', "is damaged: it should hold status and rounds"),
+    ],
+)
+def test_a_broken_file_is_named(trained: Train, content: str, says: str) -> None:
     folder = trained("one")
-    (folder / SUMMARY).write_text("{")
-    with pytest.raises(FedamdError, match=r"summary\.json is not valid JSON"):
+    (folder / SUMMARY).write_text(content)
+    with pytest.raises(FedamdError, match=rf"summary\.json {says}"):
         read_run(folder)

@@ -88,11 +88,25 @@ def test_a_damaged_checkpoint_is_refused_and_nothing_overwritten(run, damage, sa
     assert contents(run) == before
 
 
-def test_damaged_metrics_are_refused_with_the_line(run):
+@pytest.mark.parametrize(
+    ("line", "says"), [("{oops", "not valid JSON"), ("{}", "not the record of a round"), ("3", "not the record")]
+)
+def test_damaged_metrics_are_refused_with_the_line(run, line, says):
     lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
-    (run / "metrics.jsonl").write_text("".join([*lines[:2], "{oops\n", *lines[3:]]))
+    (run / "metrics.jsonl").write_text("".join([*lines[:2], f"{line}\n", *lines[3:]]))
     before = contents(run)
-    with pytest.raises(FedamdError, match=r"metrics\.jsonl, line 3: not valid JSON"):
+    with pytest.raises(FedamdError, match=rf"metrics\.jsonl, line 3: {says}"):
+        fedamd.resume(run)
+    assert contents(run) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "says"), [("oops", "is not valid JSON"), ("[]", "is damaged: it should hold keys and values")]
+)
+def test_a_damaged_environment_is_refused(run, content, says):
+    (run / "environment.json").write_text(content)
+    before = contents(run)
+    with pytest.raises(FedamdError, match=rf"environment\.json {says}"):
         fedamd.resume(run)
     assert contents(run) == before
 
@@ -115,10 +129,17 @@ def test_a_run_killed_before_its_first_checkpoint_begins_again(run):
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    for path in (tmp_path / "file", tmp_path / "file" / "run"):
-        with pytest.raises(FedamdError, match=r"is not empty|cannot create"):
+    for path, says in ((tmp_path / "file", "is a file: choose another"), (tmp_path / "file" / "run", "cannot create")):
+        with pytest.raises(FedamdError, match=says):
             fedamd.run(CONFIG, out=path)
     assert (tmp_path / "file").read_text() == "in the way"
+
+
+def test_a_folder_of_other_things_is_not_offered_for_resuming(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(FedamdError, match=r"is not empty: choose another --out$"):
+        fedamd.run(CONFIG, out=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
 def test_objects_of_a_run_must_be_given_again(tmp_path):

@@ -262,9 +262,10 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
 def test_damaged_files_are_named(tmp_path):
     planned = plan(QUADRATIC, Grid(RATES), tmp_path / "sweep")
     sweep(planned)
-    (planned.folders[0] / "summary.json").write_text("{")
-    with pytest.raises(FedamdError, match=r"summary\.json is damaged .* delete it"):
-        sweep(planned)
+    for content, says in (("{", "is not valid JSON"), ("[]", "is damaged: it should hold status")):
+        (planned.folders[0] / "summary.json").write_text(content)
+        with pytest.raises(FedamdError, match=rf"summary\.json {says}; delete it, and the sweep makes it again"):
+            sweep(planned)
     (tmp_path / "sweep" / "grid.json").write_text("[]")
     with pytest.raises(FedamdError, match=r"cannot read .*grid\.json"):
         sweep(planned)

@@ -1,6 +1,5 @@
 """Runs as their folders tell them."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 from fedamd.errors import FedamdError
 from fedamd.runs.config import Config
-from fedamd.runs.records import CONFIG, ENVIRONMENT, SUMMARY, Folder
+from fedamd.runs.records import CONFIG, ENVIRONMENT, SUMMARY, Folder, read_json
 from fedamd.runs.run import Record
 
 
@@ -41,10 +40,11 @@ def read_run(path: Path) -> StoredRun:
     """One run."""
     folder = Folder(path)
     records = folder.metrics()
-    summary = _read_json(path / SUMMARY) or None
+    summary = read_json(path / SUMMARY, "status", "rounds") if (path / SUMMARY).exists() else None
     if summary and records and summary["rounds"] < records[-1]["round"] + 1:
         summary = None  # of an interruption: the run has been resumed since
-    return StoredRun(path, folder.config(), records, _read_json(path / ENVIRONMENT), summary)
+    environment = read_json(path / ENVIRONMENT) if (path / ENVIRONMENT).exists() else {}
+    return StoredRun(path, folder.config(), records, environment, summary)
 
 
 def _run_folders(path: Path) -> Iterator[Path]:
@@ -55,14 +55,3 @@ def _run_folders(path: Path) -> Iterator[Path]:
     if not inside:
         raise FedamdError(f"{path} holds no run: give the folder of a run (it has a {CONFIG}), or a folder of such")
     yield from sorted(inside, key=lambda folder: ((folder / CONFIG).stat().st_mtime_ns, folder.name))
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    """The file's content; nothing where there is no file yet."""
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except json.JSONDecodeError:
-        raise FedamdError(f"{path} is not valid JSON") from None
-    return content

@@ -25,7 +25,8 @@ def watch_server(folder: Path, port: int = 0) -> ThreadingHTTPServer:
     try:
         return ThreadingHTTPServer((HOST, port), partial(_Handler, folder))
     except (OSError, OverflowError) as error:
-        raise FedamdError(f"cannot listen on port {port}: {getattr(error, 'strerror', error)}") from None
+        reason = getattr(error, "strerror", error)
+        raise FedamdError(f"cannot listen on port {port}: {reason}; port 0 takes any that is free") from None
 
 
 def address(server: ThreadingHTTPServer) -> str:

@@ -22,6 +22,7 @@ from fedamd.runs import checkpoint
 from fedamd.runs.api import run
 from fedamd.runs.config import Config, load_config
 from fedamd.runs.labels import labels
+from fedamd.runs.records import refuse_taken
 from fedamd.runs.run import Listener, Record
 from fedamd.runs.summary import results, to_target
 from fedamd.torchrun import is_writer
@@ -72,7 +73,7 @@ def compare(
     _refuse_other_problems(configs)
     with in_step(join(configs[0].device)):
         if is_writer():
-            _refuse_taken(out)
+            refuse_taken(out)
     names = _distinct(labels(configs))
     aim = target or configs[0].target_accuracy or TARGET
     rows: list[Record] = []
@@ -147,11 +148,6 @@ def _refuse_other_problems(configs: Sequence[Config]) -> None:
                     f"configs 1 and {number} differ in {key} ({first[key]} and {other[key]}): a comparison needs one "
                     f"problem; give both the same {key}, or run them on their own and draw them with `fedamd plot`"
                 )
-
-
-def _refuse_taken(out: Path) -> None:
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise FedamdError(f"{out} is not empty: choose another --out")
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

@@ -28,7 +28,7 @@ from fedamd.errors import FedamdError
 from fedamd.runs import checkpoint
 from fedamd.runs.config import Config, load_config, to_toml
 from fedamd.runs.run import Record, Run
-from fedamd.runs.summary import summarise
+from fedamd.runs.summary import COSTS, summarise
 
 try:
     import fcntl
@@ -37,6 +37,7 @@ except ImportError:  # no locks on this system
 
 CONFIG, ENVIRONMENT, METRICS = "config.toml", "environment.json", "metrics.jsonl"
 CHECKPOINT, MODEL, SUMMARY, HELD = "checkpoint.safetensors", "model.safetensors", "summary.json", "held.sqlite"
+_RECORD = frozenset(("round", "loss", "test_loss", "accuracy", "missing", "rejected", *COSTS, "seconds"))
 _CHANGEABLE = frozenset(  # in a run that has begun: what leaves its trajectory alone
     ("rounds", "target_accuracy", "evaluate_every", "checkpoint_every", "engine", "oracle", "device", "micro_batch")
 )
@@ -64,10 +65,7 @@ class Folder:
         """
         if not writes:
             return cls(path, writes)
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise FedamdError(
-                f"{path} is not empty: choose another --out, or continue the run in it with --resume {path}"
-            )
+        refuse_taken(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -105,7 +103,7 @@ class Folder:
     def check_given(self, given: Mapping[str, str]) -> None:
         """Refuse to go on without the objects the run began with, or with others."""
         path = self.path / ENVIRONMENT
-        begun = _read_json(path).get("given", {}) if path.exists() else {}  # killed before it was written
+        begun = read_json(path).get("given", {}) if path.exists() else {}  # killed before it was written
         for name in begun.keys() | given.keys():
             if begun.get(name) != given.get(name):
                 raise FedamdError(
@@ -143,9 +141,12 @@ class Folder:
         records = []
         for number, line in enumerate(lines[:-1], start=1):
             try:
-                records.append(json.loads(line))
+                record = json.loads(line)
             except json.JSONDecodeError:
                 raise FedamdError(f"{path}, line {number}: not valid JSON") from None
+            if not isinstance(record, dict) or not record.keys() >= _RECORD:
+                raise FedamdError(f"{path}, line {number}: not the record of a round")
+            records.append(record)
         return records
 
     def add(self, run: Run, record: Record) -> None:
@@ -222,11 +223,23 @@ def environment(config: Config, command: Sequence[str] | None = None) -> dict[st
     }
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def refuse_taken(path: Path) -> None:
+    """What is in a folder is left alone: a new run wants a new one, or one that is empty."""
+    if path.exists() and not path.is_dir():
+        raise FedamdError(f"{path} is a file: choose another --out")
+    if path.exists() and any(path.iterdir()):
+        resume = f", or continue the run in it with --resume {path}" if (path / CONFIG).exists() else ""
+        raise FedamdError(f"{path} is not empty: choose another --out{resume}")
+
+
+def read_json(path: Path, *needed: str) -> dict[str, Any]:
+    """The object in a file, which has at least the needed keys."""
     try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise FedamdError(f"cannot read {path}: {error}") from None
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        raise FedamdError(f"{path} is not valid JSON") from None
+    if not isinstance(content, dict) or not content.keys() >= set(needed):
+        raise FedamdError(f"{path} is damaged: it should hold {' and '.join(needed) or 'keys and values'}")
     return content
 
 

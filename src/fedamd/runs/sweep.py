@@ -29,7 +29,7 @@ from fedamd.runs.api import deferred_interrupt, engine_for
 from fedamd.runs.config import Config, load_config, to_toml
 from fedamd.runs.experiment import build_experiment, data_options
 from fedamd.runs.grid import Grid, Point
-from fedamd.runs.records import CONFIG, SUMMARY, Folder, exclusively
+from fedamd.runs.records import CONFIG, SUMMARY, Folder, exclusively, read_json
 from fedamd.runs.rounds import drive
 from fedamd.runs.run import Listener, Record, Run
 from fedamd.torchrun import processes
@@ -214,11 +214,12 @@ def _open(config: Config, path: Path) -> tuple[Run, Folder]:
 
 def _summary(folder: Path) -> Record:
     path = folder / SUMMARY
+    if not path.exists():
+        return {"status": "interrupted"}
     try:
-        summary: Record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"status": "interrupted"}
-    except ValueError as error:
-        raise FedamdError(f"{path} is damaged ({error}): delete it, and the sweep makes it again") from None
-    return summary
+        return read_json(path, "status")
+    except FedamdError as error:
+        raise FedamdError(f"{error}; delete it, and the sweep makes it again") from None
 
 
 def _result(planned: Plan) -> Sweep:
