@@ -4,12 +4,9 @@
 #include <algorithm>
 
 #include "layer.h"
+#include "pooled_weights.h"
 
 namespace fedamd {
-
-struct Kernel {
-    int rows, columns, stride_rows, stride_columns;
-};
 
 class Convolution final : public Layer {
   public:
@@ -17,14 +14,17 @@ class Convolution final : public Layer {
         : Layer(in, pooled(convolved(in, channels, kernel), pool),
                 Index(channels) * (Index(in.channels) * kernel.rows * kernel.columns + bias)),
           conv(convolved(in, channels, kernel)), kernel(kernel), weights(in.channels * kernel.rows * kernel.columns),
-          bias(bias), with_relu(relu), pool(pool) {}
+          bias(bias), with_relu(relu), pool(pool), pooled_weights(in, conv, out, kernel),
+          sparse(pool && pooled_weights.worthwhile()) {}
 
     static Shape convolved(Shape in, int channels, Kernel k) {
         return {channels, (in.height - k.rows) / k.stride_rows + 1, (in.width - k.columns) / k.stride_columns + 1};
     }
 
     bool keeps_marks() const override { return pool; }
-    Index scratch() const override { return SHARED * (strip_rows() * Index(conv.width) + weights); }
+    Index scratch() const override {
+        return SHARED * (strip_rows() * Index(conv.width) + weights) + (sparse ? pooled_weights.scratch() : 0);
+    }
 
     void forward(const Pass& pass) const override {
         for (int b = 0; b < pass.blocks; ++b)
@@ -41,6 +41,9 @@ class Convolution final : public Layer {
 
     void backward(const Pass& pass) const override {
         if (pass.d_in) std::fill(pass.d_in, pass.d_in + pass.blocks * in.size(), ZERO);
+        if (sparse)
+            pooled_weights.add_to(pass.gradient, pass.blocks, pass.in, pass.d_out, pass.marks,
+                                  pass.scratch + SHARED * (strip_rows() * Index(conv.width) + weights));
         parts(conv.channels, SHARED, [&](int first, int size) {
             dispatch<SHARED>(size, [&](auto O) { backward_channels<O>(pass, first); });
         });
@@ -139,7 +142,7 @@ class Convolution final : public Layer {
                     offsets[o] +=
                         pool ? spread(pass, b, first + o, y, rows, to) : take(pass, b, first + o, y, rows, to);
                 }
-                weight_gradient<O>(pass.in + b * in.size(), strip, y, rows, sums);
+                if (!sparse) weight_gradient<O>(pass.in + b * in.size(), strip, y, rows, sums);
                 if (pass.d_in) input_gradient(w, strip, O, y, rows, pass.d_in + b * in.size());
             }
         float* gradient = pass.gradient + Index(first) * weights;
@@ -289,6 +292,8 @@ class Convolution final : public Layer {
     const Kernel kernel;
     const int weights;  // of one output channel
     const bool bias, with_relu, pool;
+    const PooledWeights pooled_weights;
+    const bool sparse;  // take the weight gradient from there
 };
 
 }  // namespace fedamd

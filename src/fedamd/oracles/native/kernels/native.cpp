@@ -122,16 +122,15 @@ void work(const Network& network, Workspace& space, const Data& data, const Sele
     }
 }
 
-// One model alone: its batch is cut into at most SLOTS pieces, of whole groups where there are enough samples.
+// One model alone: its batch is cut into at most SLOTS pieces of two groups or more. Every piece has a gradient of its
+// own to be added up, so small pieces would cost more than they are worth.
 std::vector<Task> pieces(int64_t samples) {
-    constexpr int64_t SLOTS = 16;
-    const int64_t blocks = (samples + LANES - 1) / LANES;
-    const int64_t step = std::min<int64_t>(GROUP, std::max<int64_t>(1, blocks / 8));
-    const int64_t groups = (blocks + step - 1) / step, slots = std::min(groups, SLOTS);
+    constexpr int64_t SLOTS = 16, STEP = GROUP * LANES;
+    const int64_t groups = (samples + STEP - 1) / STEP, slots = std::min(std::max<int64_t>(1, groups / 2), SLOTS);
     std::vector<Task> tasks;
     for (int64_t slot = 0; slot < slots; ++slot)
-        tasks.push_back({0, groups * slot / slots * step * LANES,
-                         std::min(samples, groups * (slot + 1) / slots * step * LANES), step * LANES, nullptr, {}});
+        tasks.push_back({0, groups * slot / slots * STEP, std::min(samples, groups * (slot + 1) / slots * STEP), STEP,
+                         nullptr, {}});
     return tasks;
 }
 
@@ -162,11 +161,12 @@ const char* fedamd_gradient(void* handle, Data data, Batches batches, const floa
         const std::lock_guard<std::mutex> lock(oracle.busy);
         const std::vector<Selection> selections = select_all(network, data, batches);
         std::vector<Task> tasks;
-        std::vector<float> partial;
+        std::unique_ptr<float[]> others;  // gradients of all pieces but the first
         if (batches.models == 1) {
             tasks = pieces(int64_t(selections[0].rows.size()));
-            partial.resize(tasks.size() * network.dimension);
-            for (size_t i = 0; i < tasks.size(); ++i) tasks[i].gradient = partial.data() + i * network.dimension;
+            others.reset(new float[(tasks.size() - 1) * network.dimension]);
+            tasks[0].gradient = gradient;
+            for (size_t i = 1; i < tasks.size(); ++i) tasks[i].gradient = others.get() + (i - 1) * network.dimension;
         } else {
             for (int64_t m = 0; m < batches.models; ++m)
                 tasks.push_back({m, 0, int64_t(selections[m].rows.size()), GROUP * LANES,
@@ -175,11 +175,10 @@ const char* fedamd_gradient(void* handle, Data data, Batches batches, const floa
         parallel(oracle, tasks.size(), [&](Workspace& space, size_t i) {
             work(network, space, data, selections[tasks[i].model], x, previous, tasks[i]);
         });
-        if (batches.models == 1) std::fill(gradient, gradient + network.dimension, 0.0f);
         std::vector<double> losses(batches.models);
         for (const Task& task : tasks) {
             losses[task.model] += task.score.loss;
-            if (batches.models == 1)
+            if (batches.models == 1 && task.gradient != gradient)
                 for (Index i = 0; i < network.dimension; ++i) gradient[i] += task.gradient[i];
         }
         std::copy(losses.begin(), losses.end(), loss);

@@ -1,0 +1,172 @@
+// The weight gradient of a convolution with 2 × 2 max-pooling behind it.
+//
+// Of the four places of a window only the largest has a gradient, and it is another one in every sample. So the lanes
+// hold weights here: for each sample, channel and window, one gradient times the patch of the image at the place that
+// was largest. Three quarters of the multiplications are never done, and nothing is summed across lanes.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "layer.h"
+
+namespace fedamd {
+
+struct Kernel {
+    int rows, columns, stride_rows, stride_columns;
+};
+
+class PooledWeights {
+  public:
+    // The shapes in front of the convolution, behind it, and behind the pooling.
+    PooledWeights(Shape in, Shape conv, Shape out, Kernel kernel)
+        : in(in), conv(conv), out(out), kernel(kernel), across(kernel.columns * in.channels), order(in.size()) {
+        for (int c = 0; c < in.channels; ++c)
+            for (int p = 0; p < in.height * in.width; ++p)
+                order[Index(p) * in.channels + c] = c * in.height * in.width + p;
+    }
+
+    // Where a kernel row fills less than half of its vectors, or a sample does not fit the cache, the plain way is as fast.
+    bool worthwhile() const { return 2 * across >= width() && strips_size() <= 1 << 14; }
+    Index scratch() const { return sums_size() + pixels_size() + 2 * windows_size() + strips_size(); }  // in `Lanes`
+
+    // Adds to the gradient (channels × inputs × kernel rows × kernel columns) that of so many blocks of samples.
+    void add_to(float* gradient, int blocks, const Lanes* image, const Lanes* d_out, const Marks* marks,
+                Lanes* scratch) const {
+        Scratch at;
+        at.sums = reinterpret_cast<float*>(scratch);
+        at.pixels = at.sums + sums_size() * LANES;
+        at.gradients = at.pixels + pixels_size() * LANES;
+        at.places = reinterpret_cast<int32_t*>(at.gradients + windows_size() * LANES);
+        at.strips = scratch + sums_size() + pixels_size() + 2 * windows_size();
+        std::fill_n(scratch, sums_size(), ZERO);
+        for (int b = 0; b < blocks; ++b) {
+            channels_last(image + b * in.size(), at);
+            list_windows(d_out + b * out.size(), marks + b * out.size(), at);
+            for (int lane = 0; lane < LANES; ++lane) add_sample(lane, at);
+        }
+        put(at.sums, gradient);
+    }
+
+  private:
+    struct Scratch {
+        float* sums;       // channels × kernel rows × width
+        float* pixels;     // samples × pixels × channels; a vector may be read past the last
+        float* gradients;  // samples × channels × windows: the gradient …
+        int32_t* places;   // … and where in the strips its patch begins
+        Lanes* strips;     // of one sample: image rows × places in a row × width
+    };
+
+    static Index whole(Index floats) { return (floats + LANES - 1) / LANES * LANES; }
+    Index width() const { return whole(across); }
+    Index sums_size() const { return Index(out.channels) * kernel.rows * width() / LANES; }
+    Index pixels_size() const { return whole(in.size()) + 1; }
+    Index windows_size() const { return whole(out.size()); }
+    Index strips_size() const { return Index(in.height) * conv.width * width() / LANES; }
+
+    // From 16 samples in the lanes to one sample after the other, with the channels of a pixel side by side.
+    void channels_last(const Lanes* image, const Scratch& at) const {
+        for (Index f = 0; f < in.size(); f += LANES) {
+            Lanes tile[LANES] = {};
+            for (Index i = 0; i < std::min<Index>(LANES, in.size() - f); ++i) tile[i] = image[order[f + i]];
+            put_transposed(tile, at.pixels + f, whole(in.size()));
+        }
+    }
+
+    // All windows, sample after sample.
+    void list_windows(const Lanes* d_out, const Marks* marks, const Scratch& at) const {
+        const int right = int(width()), down = conv.width * kernel.stride_rows * right;
+        for (Index first = 0; first < out.size(); first += LANES) {
+            Lanes gradient[LANES] = {}, place[LANES] = {};
+            for (Index i = 0; i < std::min<Index>(LANES, out.size() - first); ++i) {
+                const int x = int(first + i) % out.width, y = int(first + i) / out.width % out.height;
+                const Choice chosen = __builtin_convertvector(marks[first + i], Choice);
+                const Choice begins = 2 * (y * down + x * right) + (chosen & 1) * right + (chosen >> 1) * down;
+                gradient[i] = chosen < 0 ? ZERO : d_out[first + i];
+                place[i] = reinterpret_cast<Lanes>(chosen < 0 ? Choice{} : begins);
+            }
+            put_transposed(gradient, at.gradients + first, windows_size());
+            put_transposed(place, reinterpret_cast<float*>(at.places) + first, windows_size());
+        }
+    }
+
+    static void put_transposed(Lanes (&tile)[LANES], float* to, Index stride) {
+        transpose(tile);
+        for (int lane = 0; lane < LANES; ++lane) std::memcpy(to + lane * stride, &tile[lane], sizeof(Lanes));
+    }
+
+    void add_sample(int lane, const Scratch& at) const {
+        cut_strips(at.pixels + lane * whole(in.size()), at.strips);
+        parts(kernel.rows, 5, [&](int row, int rows) {
+            parts(int(width()) / LANES, 2, [&](int vector, int vectors) {
+                const Index first = vector * LANES;
+                dispatch<5, 2>(rows, vectors, [&](auto R, auto V) {
+                    add_channels<R, V>(reinterpret_cast<const float*>(at.strips) + row * strip() + first,
+                                       at.gradients + lane * windows_size(), at.places + lane * windows_size(),
+                                       at.sums + row * width() + first);
+                });
+            });
+        });
+    }
+
+    // Two channels at a time: enough sums in flight to hide the latency of each.
+    template <int R, int V>
+    void add_channels(const float* strips, const float* gradients, const int32_t* places, float* sums) const {
+        const Index windows = Index(out.height) * out.width, channel = kernel.rows * width();
+        const Index even = out.channels / 2 * 2;
+        for (Index o = 0; o < even; o += 2)
+            add_windows<2, R, V>(strips, gradients + o * windows, places + o * windows, sums + o * channel);
+        if (even < out.channels)
+            add_windows<1, R, V>(strips, gradients + even * windows, places + even * windows, sums + even * channel);
+    }
+
+    Index strip() const { return Index(conv.width) * width(); }
+
+    // What the kernel rows see of each image row, laid out once so that no read crosses a cache line.
+    void cut_strips(const float* pixels, Lanes* strips) const {
+        for (int y = 0; y < in.height; ++y)
+            for (int x = 0; x < conv.width; ++x)
+                for (Index i = 0; i < width(); i += LANES)
+                    *strips++ = load(pixels + (Index(y) * in.width + x * kernel.stride_columns) * in.channels + i);
+    }
+
+    // R kernel rows of V vectors each, for O channels, over all windows of a sample.
+    template <int O, int R, int V>
+    void add_windows(const float* strips, const float* gradients, const int32_t* places, float* sums) const {
+        const Index windows = Index(out.height) * out.width, row = strip(), wide = width();
+        Lanes acc[O][R][V] = {};
+        for (Index i = 0; i < windows; ++i)
+            FEDAMD_UNROLL
+            for (int o = 0; o < O; ++o) {
+                const float* patch = strips + places[o * windows + i];
+                const float gradient = gradients[o * windows + i];
+                FEDAMD_UNROLL
+                for (int r = 0; r < R; ++r)
+                    FEDAMD_UNROLL
+                    for (int v = 0; v < V; ++v) acc[o][r][v] += gradient * load(patch + r * row + v * LANES);
+            }
+        FEDAMD_UNROLL
+        for (int o = 0; o < O; ++o)
+            FEDAMD_UNROLL
+            for (int r = 0; r < R; ++r)
+                FEDAMD_UNROLL
+                for (int v = 0; v < V; ++v) add(sums + (o * kernel.rows + r) * wide + v * LANES, acc[o][r][v]);
+    }
+
+    // From kernel columns × inputs side by side to PyTorch's order.
+    void put(const float* sums, float* gradient) const {
+        const Index area = Index(kernel.rows) * kernel.columns;
+        for (int o = 0; o < out.channels; ++o, gradient += in.channels * area)
+            for (int i = 0; i < kernel.rows; ++i, sums += width())
+                for (int j = 0; j < kernel.columns; ++j)
+                    for (int c = 0; c < in.channels; ++c)
+                        gradient[c * area + i * kernel.columns + j] += sums[j * in.channels + c];
+    }
+
+    const Shape in, conv, out;
+    const Kernel kernel;
+    const int across;           // floats of a patch that lie side by side: one kernel row of all input channels
+    std::vector<Index> order;  // where in a block a pixel's channel lies
+};
+
+}  // namespace fedamd
