@@ -1,5 +1,6 @@
-"""The command line as a whole: help, completion, that neither waits for PyTorch, and several processes."""
+"""The command line as a whole: help, completion, that neither waits for PyTorch, several processes, and mistakes."""
 
+import io
 import json
 import os
 import subprocess
@@ -147,3 +148,30 @@ def test_two_processes_tell_a_mistake_once(words, says):
     assert told == ""
     assert errors.count("error: ") == 1
     assert f"error: {says}" in errors
+
+
+# --- what no command foresaw ---
+
+
+def test_a_mistake_of_the_system_is_a_sentence_that_names_the_file(monkeypatch, capsys, tmp_path):
+    (tmp_path / "taken").write_text("mine")
+    told = failing(["reproduce", "table2", "--out", str(tmp_path / "taken")], monkeypatch, capsys)
+    assert told == ("", f"error: {tmp_path / 'taken'}: File exists\n")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError("no space anywhere")
+
+    monkeypatch.setattr("fedamd.runs.records.Folder.create", full)
+    assert failing(["run", "--json"], monkeypatch, capsys) == ("", "error: no space anywhere\n")
+
+
+def test_a_reader_who_has_gone_is_told_nothing(monkeypatch):
+    def gone(*_: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("fedamd.cli.main.app", gone)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    assert sys.stderr.closed

@@ -128,7 +128,9 @@ def test_a_mistake_is_one_sentence_on_standard_error_and_code_2(words, says, mon
     assert list(Path().iterdir()) == []
 
 
-@pytest.mark.parametrize("words", [["run", "--rounds", "many"], ["walk"], ["run", "--no-such-option"]])
+@pytest.mark.parametrize(
+    "words", [["run", "--rounds", "many"], ["walk"], ["run", "--no-such-option"], ["bench", "--model", "vgg"]]
+)
 def test_words_that_are_no_command_end_with_code_2(words):
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 2

@@ -67,13 +67,20 @@ def main() -> None:
     """Run the command line; a user's mistake is a sentence on standard error and exit code 2."""
     try:
         app()
-    except FedamdError as error:
-        if not is_writer() and not isinstance(error, ProcessLost):
-            time.sleep(PAUSE)  # torchrun ends this process as soon as another has: only a mistake of its own is told
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}")
-        sys.exit(2)
-    except KeyboardInterrupt:
-        sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has gone: nothing to say to nobody
         sys.exit(1)
+    except (FedamdError, OSError) as error:
+        if not is_writer() and not isinstance(error, ProcessLost):
+            time.sleep(PAUSE)  # torchrun ends this process as soon as another has: only a mistake of its own is told
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(_sentence(error))}")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _sentence(error: FedamdError | OSError) -> str:
+    """What went wrong; where the system says so and no command foresaw it (a full disk), at least the file is named."""
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)

@@ -50,8 +50,9 @@ def command(
     usual = QUICK if small else Protocol()
     protocol = replace(usual, device=device, rates=rates, seeds=seeds or usual.seeds, rounds=rounds or usual.rounds)
     folder = out / "quick" if small else out
-    for experiment in chosen_experiments(names):
-        chosen = only(quick(experiment) if small else experiment, which or [])
+    experiments = [only(quick(one) if small else one, which or []) for one in chosen_experiments(names)]
+    folder.mkdir(parents=True, exist_ok=True)  # where that cannot be done, hours of runs would be lost
+    for chosen in experiments:
         with Progress() as progress:
             finished = reproduce(chosen, folder, protocol, progress, console.print)
         show_table(rows(chosen.name, finished))
