@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from fedamd.cli.plan import register
 from fedamd.errors import FedamdError
+from fedamd.runs.planning import NEEDED
 
 FLAGS = (
     "plan --clients 100 --cohort 20 --steps 10 --small-batch 4 --epsilon 0.01 --L 2 --L-sigma 3 --sigma 5 --delta 1.5"
@@ -102,5 +103,9 @@ def test_estimate(app: typer.Typer, tmp_path: Path) -> None:
 
 
 def test_without_estimates_the_flags_are_needed(app: typer.Typer) -> None:
-    with pytest.raises(FedamdError, match="a plan needs L, L_sigma as well: give the flags, or a config"):
+    with pytest.raises(
+        FedamdError, match="a plan needs --L, --L-sigma as well; --estimate CONFIG finds all but --epsilon"
+    ):
         invoke(app, FLAGS.replace("--L 2 --L-sigma 3", ""))
+    command = typer.main.get_command(app).commands["plan"]
+    assert set(NEEDED.values()) <= {word for option in command.params for word in option.opts}

@@ -59,5 +59,5 @@ def test_progress_and_budget() -> None:
 
 
 def test_what_neither_says() -> None:
-    with pytest.raises(FedamdError, match="a plan needs epsilon as well"):
+    with pytest.raises(FedamdError, match="a plan needs --epsilon as well"):
         estimated_problem(config(), {})

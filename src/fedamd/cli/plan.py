@@ -113,7 +113,8 @@ def plan_command(
 def _estimating(quiet: bool) -> Iterator["Progress"]:
     """A bar that says which constant is being estimated."""
     columns = (TextColumn("estimating {task.description}"), BarColumn(), TaskProgressColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True, disable=quiet) as bar:
+    console = Console(stderr=True)
+    with Bar(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
         task = bar.add_task("", total=1.0)
         yield lambda name, fraction: bar.update(task, description=name, completed=fraction)
 

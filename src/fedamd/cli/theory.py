@@ -35,9 +35,9 @@ def command(
     from fedamd.measured.studies import measure
 
     scale = QUICK if small else FULL
-    console = Console()
+    console, errors = Console(), Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task("", total=1.0)
         findings = measure(scale, lambda name, share: bar.update(task, description=name, completed=share))
     page = write(findings, scale, results, out, "fedamd theory --quick" if small else "fedamd theory")

@@ -10,6 +10,17 @@ from fedamd.runs.experiment import Experiment, build_experiment
 from fedamd.theory.estimate import Estimates, Progress
 from fedamd.theory.problem import Problem
 
+NEEDED = {  # what a `Problem` cannot do without, and how it is given
+    "M": "--clients",
+    "A": "--cohort",
+    "K": "--steps",
+    "b_small": "--small-batch",
+    "epsilon": "--epsilon",
+    "L": "--L",
+    "L_sigma": "--L-sigma",
+    "sigma": "--sigma",
+    "delta": "--delta",
+}
 SIZES = {"steps": "K", "small_batch": "b_small"}  # options of a method that the planner has other names for
 
 
@@ -32,10 +43,9 @@ def estimated_problem(
 
 
 def complete(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The values, if nothing that a `Problem` cannot do without is missing among them."""
-    needed = ("M", "A", "K", "b_small", "epsilon", "L", "L_sigma", "sigma", "delta")
-    if missing := [name for name in needed if values.get(name) is None]:
-        raise FedamdError(f"a plan needs {', '.join(missing)} as well: give the flags, or a config with --estimate")
+    """The values, if nothing that is needed is missing among them."""
+    if missing := [flag for name, flag in NEEDED.items() if values.get(name) is None]:
+        raise FedamdError(f"a plan needs {', '.join(missing)} as well; --estimate CONFIG finds all but --epsilon")
     return values
 
 
