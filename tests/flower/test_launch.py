@@ -7,7 +7,7 @@ import pytest
 from flwr.common.config import validate_config
 
 from fedamd.errors import FedamdError
-from fedamd.flower.launch import read_app, settings_for, write_app
+from fedamd.flower.launch import SuperLink, read_app, settings_for, write_app
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower_digits"
 
@@ -50,3 +50,16 @@ def test_on_this_machine_paths_are_absolute_and_keys_are_checked(tmp_path: Path)
         "federation.folder": str(Path.cwd() / "runs" / "a"),
         "federation.keys": str(tmp_path / "keys" / "clients.txt"),
     }
+
+
+def test_flowers_refusal_is_one_line_and_its_programs_need_no_activated_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLWR_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    with pytest.raises(FedamdError) as refused:
+        SuperLink("nosuch").submit(EXAMPLE, read_app(EXAMPLE))
+    assert str(refused.value).startswith("`flwr run ")
+    assert "connection 'nosuch' not found" in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert "{" not in str(refused.value)

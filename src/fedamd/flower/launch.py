@@ -61,7 +61,7 @@ class SuperLink:
 
     def __init__(self, connection: str | None, env: Mapping[str, str] | None = None) -> None:
         self._connection = [connection] if connection else []
-        self._env = dict(env or os.environ)
+        self._env = dict(env or os.environ | {"PATH": processes.search_path()})
 
     def submit(self, source: Path, settings: Mapping[str, Any]) -> str:
         """Start a run; its id."""
@@ -87,7 +87,8 @@ class SuperLink:
         except json.JSONDecodeError:
             answer = {}
         if done.returncode or not answer.get("success", True) or not answer:
-            raise FedamdError(f"`{' '.join(command)}` failed: {(done.stderr or done.stdout).strip()[-600:]}")
+            reason = " ".join(str(answer.get("error-message") or done.stderr or done.stdout).split())
+            raise FedamdError(f"`{' '.join(command)}` failed: {reason[-600:]}")
         return answer
 
 

@@ -21,16 +21,21 @@ _GRACE = 8.0  # seconds between asking a process to end and ending it
 
 def environment(home: Path, mark: str) -> dict[str, str]:
     """What Flower's programs are started with: a home of their own, no telemetry, and the package that starts them."""
-    here, programs = str(Path(fedamd.__file__).parents[1]), str(Path(sys.executable).parent)
+    here = str(Path(fedamd.__file__).parents[1])
     path = os.environ.get("PYTHONPATH")
     return os.environ | {
         "FLWR_HOME": str(home),
         "FLWR_TELEMETRY_ENABLED": "0",
         "FLWR_DISABLE_UPDATE_CHECK": "1",
         "PYTHONPATH": f"{here}{os.pathsep}{path}" if path else here,
-        "PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', '')}",
+        "PATH": search_path(),
         MARK: mark,
     }
+
+
+def search_path() -> str:
+    """Where Flower's programs are found, even if the virtual environment they are in has not been activated."""
+    return f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
 
 
 def start(command: Sequence[str], env: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
