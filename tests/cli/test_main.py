@@ -6,8 +6,11 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from fedamd import __version__
@@ -37,13 +40,26 @@ def test_every_command_has_help(words):
     assert CliRunner().invoke(app, [*words, "-h"]).stdout == told.stdout
 
 
+def parameters(command: Any) -> Iterator[Any]:
+    """The arguments and options of a command and of those below it."""
+    yield from command.params
+    for below in getattr(command, "commands", {}).values():
+        yield from parameters(below)
+
+
+def test_every_argument_and_every_option_is_explained():
+    found = list(parameters(typer.main.get_command(app)))
+    assert len([one for one in found if one.param_type_name == "argument"]) > 8
+    assert [one.name for one in found if not one.help] == []
+
+
 def test_version():
     assert CliRunner().invoke(app, ["--version"]).stdout == f"{__version__}\n"
 
 
 # --- what is imported for it ---
 
-HEAVY = ("torch", "numpy", "matplotlib", "pydantic", "flwr", "sklearn")
+HEAVY = ("torch", "numpy", "matplotlib", "flwr", "sklearn")
 SCRIPT = f"""
 import json, sys
 from typer.testing import CliRunner

@@ -1,13 +1,20 @@
 """`fedamd bench`: how fast rounds are on this machine."""
 
 import json
+from enum import StrEnum
 from typing import Annotated
 
-import click
 import typer
 from rich.table import Table
 
 from fedamd.cli.show import console
+
+
+class Network(StrEnum):
+    """What can be timed."""
+
+    LENET5 = "lenet5"
+    MLP = "mlp"
 
 
 def register(app: typer.Typer) -> None:
@@ -16,9 +23,7 @@ def register(app: typer.Typer) -> None:
 
 def command(
     quick: Annotated[bool, typer.Option("--quick", help="Three repetitions instead of nine.")] = False,
-    model: Annotated[
-        str, typer.Option(click_type=click.Choice(["lenet5", "mlp"]), help="The paper's networks.")
-    ] = "lenet5",
+    model: Annotated[Network, typer.Option(help="One of the paper's networks.")] = Network.LENET5,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Time a round of the paper's workload on every CPU path, as ratios to a plain PyTorch loop over clients."""
