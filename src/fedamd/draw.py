@@ -10,8 +10,11 @@ from collections.abc import Sequence
 from enum import IntEnum
 from functools import lru_cache
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from fedamd.transfer import upload
 
 _WORD = (1 << 64) - 1
 _STEP = 0x9E3779B97F4A7C15
@@ -47,21 +50,29 @@ def _mix_tensor(z: Tensor) -> Tensor:
     """`_mix`, elementwise: int64 arithmetic wraps round as 64-bit words do; a shift must be made logical by a mask."""
     z = z + _signed(_STEP)
     for shift, multiplier in zip(_SHIFTS, _MULTIPLIERS, strict=False):
-        z = (z ^ ((z >> shift) & (_WORD >> shift))) * _signed(multiplier)
-    return z ^ ((z >> _SHIFTS[2]) & (_WORD >> _SHIFTS[2]))
+        z ^= (z >> shift).bitwise_and_(_WORD >> shift)
+        z *= _signed(multiplier)
+    z ^= (z >> _SHIFTS[2]).bitwise_and_(_WORD >> _SHIFTS[2])
+    return z
 
 
 def bits(seed: int, purpose: Purpose, *address: int) -> int:
     """The 64 bits at an address."""
+    *beginning, last = purpose, *address
+    return _mix(_beginning(seed, *beginning) ^ (last & _WORD))
+
+
+@lru_cache(maxsize=1 << 12)  # all that is drawn in a round has most of its address in common
+def _beginning(seed: int, *address: int) -> int:
     word = _mix(seed & _WORD)
-    for part in (int(purpose), *address):
+    for part in address:
         word = _mix(word ^ (part & _WORD))
     return word
 
 
 def words(beginnings: Sequence[int], device: torch.device) -> Tensor:
     """Addresses that begin with these `bits`, as a tensor for `keys` to continue."""
-    return torch.tensor([_signed(word) for word in beginnings], device=device)
+    return upload([_signed(word) for word in beginnings], device)
 
 
 def keys(beginnings: Tensor, *address: Tensor) -> Tensor:
@@ -91,9 +102,10 @@ def sample(population: int, count: int, seed: int, purpose: Purpose, *address: i
     a hundred does.
     """
     chosen: set[int] = set()
+    word = bits(seed, purpose, *address)
     for bound in range(population - count, population):
         # 64 random bits against a bound far below 2^32: the modulo's bias is under 2^-32.
-        candidate = bits(seed, purpose, *address, bound) % (bound + 1)
+        candidate = _mix(word ^ bound) % (bound + 1)
         chosen.add(bound if candidate in chosen else candidate)
     return tuple(sorted(chosen))
 
@@ -110,10 +122,18 @@ def positions(rows: Tensor, sizes: Sequence[int], count: int | None) -> tuple[Te
     if min(sizes) == largest and width == largest:
         whole = column.expand(len(sizes), largest)
         return whole, torch.ones_like(whole, dtype=torch.bool)
-    size = torch.tensor(sizes, device=rows.device).unsqueeze(-1)
     low = (1 << largest.bit_length()) - 1  # the low bits of a score carry the position: no ties, no second look-up
-    scores = (_mix_tensor(rows.unsqueeze(-1) ^ column) & (_LAST ^ low)) | column
-    scores = scores.masked_fill(column >= size, _LAST)
-    chosen = scores.topk(width, dim=-1, largest=False, sorted=True).values
+    scores = _mix_tensor(rows.unsqueeze(-1) ^ column).bitwise_and_(_LAST ^ low).bitwise_or_(column)
+    if min(sizes) < largest:
+        scores.masked_fill_(column >= upload(sizes, rows.device).unsqueeze(-1), _LAST)
+    chosen = _smallest(scores, width)
     real = chosen != _LAST
     return torch.where(real, chosen & low, 0), real
+
+
+def _smallest(scores: Tensor, count: int) -> Tensor:
+    """The `count` smallest of every row, in increasing order."""
+    if scores.device.type != "cpu":
+        return scores.topk(count, dim=-1, largest=False, sorted=True).values
+    # on a CPU NumPy's selection is several times faster
+    return torch.from_numpy(np.sort(np.partition(scores.numpy(), count - 1)[:, :count]))

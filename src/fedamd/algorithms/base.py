@@ -21,6 +21,7 @@ from torch import Tensor
 from fedamd import draw
 from fedamd.draw import Purpose
 from fedamd.oracles.base import Batch
+from fedamd.transfer import upload
 
 Size = int | Literal["full"]
 
@@ -205,7 +206,7 @@ class Federation:
         if by == "uniform":
             return torch.ones(len(clients), 1, dtype=like.dtype, device=like.device)
         mean_size = self.samples / self.clients
-        return torch.tensor([[self.sizes[i] / mean_size] for i in clients], dtype=like.dtype, device=like.device)
+        return upload([self.sizes[i] / mean_size for i in clients], like.device, like.dtype).unsqueeze(-1)
 
 
 @dataclass(frozen=True)

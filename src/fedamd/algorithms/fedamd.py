@@ -43,6 +43,7 @@ from fedamd.algorithms.server import ServerStep
 from fedamd.errors import FedamdError
 from fedamd.oracles.base import Batch
 from fedamd.theory.probability import optimal_nonconvex, optimal_pl
+from fedamd.transfer import upload
 
 
 @role("anchor", reports_loss=False)
@@ -182,7 +183,7 @@ class FedAMD(ServerStep):
             weight = cache["weight"] + known
             return {"total": total, "weight": weight, "bullseye": total / weight}
         v, seen = cache["v"], cache["seen"]
-        rows = torch.tensor(anchors.clients, device=v.device)
+        rows = upload(anchors.clients, v.device)
         v.index_copy_(0, rows, anchors.v)  # in place: the cache is by far the largest thing a server holds
         seen.index_fill_(0, rows, 1.0)
         weights = seen if self.weights == "uniform" else seen * federation.weights(federation.everyone, self.weights, v)

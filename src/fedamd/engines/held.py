@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from fedamd.errors import FedamdError
+from fedamd.transfer import upload
 
 
 class Held(Protocol):
@@ -59,10 +60,10 @@ class MemoryHeld:
         stack = self._stacks[name]
         slots = [self._slots.get(client, len(stack)) for client in clients]
         known = [slot < len(stack) for slot in slots]  # a client may hold other vectors, but none of this name yet
-        rows = torch.tensor([slot if slot < len(stack) else 0 for slot in slots], device=stack.device)
+        rows = upload([slot if slot < len(stack) else 0 for slot in slots], stack.device)
         values = stack.index_select(0, rows)
         if not all(known):
-            values = values * torch.tensor(known, device=stack.device).unsqueeze(-1)
+            values = values * upload(known, stack.device).unsqueeze(-1)
         return values
 
     def fresh(self, clients: Sequence[int]) -> list[bool]:
@@ -71,9 +72,9 @@ class MemoryHeld:
     def write(self, clients: Sequence[int], values: dict[str, Tensor]) -> None:
         for client in clients:
             self._slots.setdefault(client, len(self._slots))
-        rows = torch.tensor([self._slots[client] for client in clients])
+        slots = [self._slots[client] for client in clients]
         for name, stack in values.items():
-            self._room_for(name, stack).index_copy_(0, rows.to(stack.device), stack)
+            self._room_for(name, stack).index_copy_(0, upload(slots, stack.device), stack)
 
     def _room_for(self, name: str, like: Tensor) -> Tensor:
         """The stack of this name, doubled whenever it is too short, so that growing is cheap on the whole."""

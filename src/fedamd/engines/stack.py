@@ -11,6 +11,7 @@ from fedamd.algorithms.base import Order, Role, Task, Values
 from fedamd.draw import Purpose
 from fedamd.engines.base import RecordingGradient, Request, address, batch_positions, batch_weights, like_x
 from fedamd.oracles.base import Batch, Oracle
+from fedamd.transfer import upload
 
 
 @dataclass(frozen=True)
@@ -91,15 +92,15 @@ def stack_orders(requests: Sequence[Request], orders: Sequence[Order]) -> Stack:
     """Orders of one role, one from each request, as one stack: first request's clients first."""
     x, counts = like_x(orders[0]), [len(order.clients) for order in orders]
     device = x.device
-    clients = torch.tensor([client for order in orders for client in order.clients], device=device)
-    run = torch.repeat_interleave(torch.arange(len(orders)), torch.tensor(counts)).to(device)
+    clients = upload([client for order in orders for client in order.clients], device)
+    run = upload([index for index, count in enumerate(counts) for _ in range(count)], device)
 
     def sent(name: str) -> Tensor:
         values = [order.payload[name] for order in orders]
         if isinstance(values[0], Tensor):
             vectors = torch.stack([value for value in values if isinstance(value, Tensor)])
             return vectors.expand(len(run), -1) if len(vectors) == 1 else vectors[run]
-        return torch.tensor(values, dtype=x.dtype, device=device)[run].unsqueeze(-1)
+        return upload([value for value in values if not isinstance(value, Tensor)], device, x.dtype)[run].unsqueeze(-1)
 
     def words(purpose: Purpose, *rest: int) -> Tensor:
         return draw.words([address(request, purpose, *rest) for request in requests], device)[run]
@@ -121,7 +122,7 @@ def stack_orders(requests: Sequence[Request], orders: Sequence[Order]) -> Stack:
     return Stack(
         {name: sent(name) for name in orders[0].payload},
         held,
-        torch.tensor(fresh, dtype=x.dtype, device=device).unsqueeze(-1),
+        upload(fresh, device, x.dtype).unsqueeze(-1),
         draw.keys(words(Purpose.NOISE), clients),
         samples,
         weights,

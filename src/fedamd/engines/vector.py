@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import islice, pairwise
 from queue import SimpleQueue
 from typing import Any
 
@@ -55,12 +56,16 @@ class VectorEngine:
 
     def _execute(self, requests: Sequence[Request]) -> list[Answers]:
         answers: list[dict[str, Replies]] = [{} for _ in requests]
-        for merged in _merge(requests).values():
-            whole = [requests[index] for index, _ in merged]
-            orders = [order for _, order in merged]
-            outcome = self._play(orders[0].role, stack_orders(whole, orders))
-            for (index, order), replies in zip(merged, _divide(whole, orders, outcome), strict=True):
-                answers[index][order.role.name] = replies
+        groups = _merge(requests)
+        stacks = [
+            stack_orders([requests[index] for index, _ in group], [order for _, order in group]) for group in groups
+        ]
+        outcomes = [self._play(group[0][1].role, stack) for group, stack in zip(groups, stacks, strict=True)]
+        for group, outcome, finite in zip(groups, outcomes, _finite(outcomes), strict=True):
+            for (index, order), part, fine in _divided(group, outcome, finite):
+                answers[index][order.role.name] = accepted(
+                    requests[index].site, order.clients, part.values, part.held, part.losses, part.bits, fine
+                )
         for request, answer in zip(requests, answers, strict=True):
             for order in request.exchange.orders:
                 answer.setdefault(order.role.name, Replies((), {}))
@@ -71,12 +76,13 @@ class VectorEngine:
         return [(loss, accuracy) for loss, accuracy in torch.stack([losses, accuracies], -1).tolist()]
 
     def _play(self, role: Role, stack: Stack) -> Outcome:
-        """Chunk after chunk of rows."""
+        """Chunk after chunk of rows, as even as can be."""
         widest = max((samples.shape[-1] for samples in stack.samples), default=1)
         rows = max(1, self._samples_at_once // min(widest, self._micro_batch or widest))
-        if self._threads:
-            rows = min(rows, -(-len(stack) // self._workers))  # something to do for everyone
-        chunks = [stack.rows(start, start + rows) for start in range(0, len(stack), rows)]
+        workers = max(1, self._workers)
+        count = min(len(stack), -(-len(stack) // (rows * workers)) * workers)  # as many for one worker as for another
+        bounds = [len(stack) * chunk // count for chunk in range(count + 1)]
+        chunks = [stack.rows(start, stop) for start, stop in pairwise(bounds)]
         if self._threads is None:
             return concatenate([self._play_chunk(role, chunk) for chunk in chunks])
         return concatenate(list(self._threads.map(lambda chunk: self._play_beside(role, chunk), chunks)))
@@ -146,25 +152,30 @@ def _rounded_up(rows: int) -> int:
     return -(-rows // step) * step
 
 
-def _merge(requests: Sequence[Request]) -> dict[Hashable, list[tuple[int, Order]]]:
-    """Orders that can be played as one stack."""
+def _merge(requests: Sequence[Request]) -> list[list[tuple[int, Order]]]:
+    """Orders that can be played as one stack, each with the index of its request."""
     merged: dict[Hashable, list[tuple[int, Order]]] = defaultdict(list)
     for index, request in enumerate(requests):
         for order in request.exchange.orders:
             if order.clients:
                 merged[order.role, order.batches, tuple(order.payload)].append((index, order))
-    return merged
+    return list(merged.values())
 
 
-def _divide(requests: Sequence[Request], orders: Sequence[Order], outcome: Outcome) -> list[Replies]:
-    """The rows of each request, accepted or rejected; one transfer from the device decides for all."""
-    finite: list[bool] = finite_rows([*outcome.values.values(), *outcome.held.values()]).tolist()
-    replies, start = [], 0
-    for request, order in zip(requests, orders, strict=True):
-        stop = start + len(order.clients)
-        part = outcome.map([tensor[start:stop] for tensor in outcome.tensors()])
-        replies.append(
-            accepted(request.site, order.clients, part.values, part.held, part.losses, part.bits, finite[start:stop])
-        )
+def _finite(outcomes: Sequence[Outcome]) -> list[list[bool]]:
+    """Which rows of each outcome are finite: one transfer from the device decides for all."""
+    rows = [finite_rows([*outcome.values.values(), *outcome.held.values()]) for outcome in outcomes]
+    fine: list[bool] = torch.cat(rows).tolist() if rows else []
+    rest = iter(fine)
+    return [list(islice(rest, len(own))) for own in rows]
+
+
+def _divided(
+    group: Sequence[tuple[int, Order]], outcome: Outcome, finite: Sequence[bool]
+) -> Iterator[tuple[tuple[int, Order], Outcome, Sequence[bool]]]:
+    """The rows of each order of a group."""
+    start = 0
+    for entry in group:
+        stop = start + len(entry[1].clients)
+        yield entry, outcome.map([tensor[start:stop] for tensor in outcome.tensors()]), finite[start:stop]
         start = stop
-    return replies

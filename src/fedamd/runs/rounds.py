@@ -1,5 +1,6 @@
 """The round loop: several runs in lockstep over one engine. A single run is a lockstep of one."""
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -87,10 +88,10 @@ def _close(runs: Sequence[Run], t: int, engine: Engine, listen: Listener, ledger
     if not runs:
         return
     due = [run for run in runs if t == START_UP or run.t % run.config.evaluate_every == 0 or run.t == run.config.rounds]
+    numbers = torch.stack([torch.stack([run.tally.loss(run.state.x), run.state.x.sum()]) for run in runs])
     evaluations = dict(zip(map(id, due), engine.evaluate([run.state.x for run in due]), strict=True)) if due else {}
-    numbers = [torch.stack([run.tally.loss(run.state.x), run.state.x.isfinite().all().to(run.state.x)]) for run in runs]
-    for run, (loss, finite), ledger in zip(runs, torch.stack(numbers).tolist(), ledgers, strict=True):
-        if not finite or run.tally.all_bad:
+    for run, (loss, total), ledger in zip(runs, numbers.tolist(), ledgers, strict=True):
+        if not math.isfinite(total) or run.tally.all_bad:
             run.status = "diverged"
         elif run.t >= run.config.rounds:
             run.status = "finished"
