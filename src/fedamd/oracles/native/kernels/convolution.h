@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "layer.h"
+#include "pooled_inputs.h"
 #include "pooled_weights.h"
 
 namespace fedamd {
@@ -14,8 +15,8 @@ class Convolution final : public Layer {
         : Layer(in, pooled(convolved(in, channels, kernel), pool),
                 Index(channels) * (Index(in.channels) * kernel.rows * kernel.columns + bias)),
           conv(convolved(in, channels, kernel)), kernel(kernel), weights(in.channels * kernel.rows * kernel.columns),
-          bias(bias), with_relu(relu), pool(pool), pooled_weights(in, conv, out, kernel),
-          sparse(pool && pooled_weights.worthwhile()) {}
+          bias(bias), with_relu(relu), pool(pool), pooled_weights(in, conv, out, kernel), pooled_inputs(in, out, kernel),
+          sparse(pool && pooled_weights.worthwhile() && pooled_inputs.worthwhile()) {}
 
     static Shape convolved(Shape in, int channels, Kernel k) {
         return {channels, (in.height - k.rows) / k.stride_rows + 1, (in.width - k.columns) / k.stride_columns + 1};
@@ -23,7 +24,8 @@ class Convolution final : public Layer {
 
     bool keeps_marks() const override { return pool; }
     Index scratch() const override {
-        return SHARED * (strip_rows() * Index(conv.width) + weights) + (sparse ? pooled_weights.scratch() : 0);
+        return sparse ? std::max(pooled_weights.scratch(), pooled_inputs.scratch())
+                      : SHARED * (strip_rows() * Index(conv.width) + weights);
     }
 
     void forward(const Pass& pass) const override {
@@ -42,11 +44,11 @@ class Convolution final : public Layer {
     void backward(const Pass& pass) const override {
         if (pass.d_in) std::fill(pass.d_in, pass.d_in + pass.blocks * in.size(), ZERO);
         if (sparse)
-            pooled_weights.add_to(pass.gradient, pass.blocks, pass.in, pass.d_out, pass.marks,
-                                  pass.scratch + SHARED * (strip_rows() * Index(conv.width) + weights));
-        parts(conv.channels, SHARED, [&](int first, int size) {
-            dispatch<SHARED>(size, [&](auto O) { backward_channels<O>(pass, first); });
-        });
+            pooled_backward(pass);
+        else
+            parts(conv.channels, SHARED, [&](int first, int size) {
+                dispatch<SHARED>(size, [&](auto O) { backward_channels<O>(pass, first); });
+            });
     }
 
   private:
@@ -119,7 +121,21 @@ class Convolution final : public Layer {
         }
     }
 
-    // Backward goes through the image in strips of rows small enough to stay in the first-level cache: the gradient at
+    void pooled_backward(const Pass& pass) const {
+        pooled_weights.add_to(pass.gradient, pass.blocks, pass.in, pass.d_out, pass.marks, pass.scratch);
+        if (pass.d_in)
+            pooled_inputs.add_to(pass.d_in, pass.blocks, pass.parameters, pass.d_out, pass.marks, pass.scratch);
+        const Index windows = Index(out.height) * out.width;
+        for (int o = 0; bias && o < out.channels; ++o) {
+            Lanes total = ZERO;
+            for (int b = 0; b < pass.blocks; ++b)
+                for (Index i = b * out.size() + o * windows, end = i + windows; i < end; ++i)
+                    total += __builtin_convertvector(pass.marks[i], Choice) < 0 ? ZERO : pass.d_out[i];
+            pass.gradient[Index(conv.channels) * weights + o] += sum(total);
+        }
+    }
+
+    // Otherwise it goes through the image in strips of rows small enough to stay in the first-level cache: the gradient at
     // the convolution's own output is laid out for one strip, then used for the weights and for the input.
     int strip_rows() const {
         const int most = std::max(1, 256 / (SHARED * conv.width));
@@ -142,7 +158,7 @@ class Convolution final : public Layer {
                     offsets[o] +=
                         pool ? spread(pass, b, first + o, y, rows, to) : take(pass, b, first + o, y, rows, to);
                 }
-                if (!sparse) weight_gradient<O>(pass.in + b * in.size(), strip, y, rows, sums);
+                weight_gradient<O>(pass.in + b * in.size(), strip, y, rows, sums);
                 if (pass.d_in) input_gradient(w, strip, O, y, rows, pass.d_in + b * in.size());
             }
         float* gradient = pass.gradient + Index(first) * weights;
@@ -293,7 +309,8 @@ class Convolution final : public Layer {
     const int weights;  // of one output channel
     const bool bias, with_relu, pool;
     const PooledWeights pooled_weights;
-    const bool sparse;  // take the weight gradient from there
+    const PooledInputs pooled_inputs;
+    const bool sparse;  // use these two
 };
 
 }  // namespace fedamd

@@ -64,6 +64,19 @@ inline void transpose(Lanes (&tile)[LANES]) {
     }
 }
 
+// table[at], lane by lane: one instruction where the compiler knows it.
+#if defined(__AVX512F__) && !defined(__clang__)
+constexpr bool FAST_LOOKUP = true;
+inline Lanes lookup(Lanes table, Choice at) { return __builtin_shuffle(table, at); }
+#else
+constexpr bool FAST_LOOKUP = false;
+inline Lanes lookup(Lanes table, Choice at) {
+    Lanes found;
+    for (int lane = 0; lane < LANES; ++lane) found[lane] = table[at[lane]];
+    return found;
+}
+#endif
+
 // Calls f with n as a compile-time constant, 1 ≤ n ≤ N: it is what lets loops over n live in registers.
 template <int N, class F>
 inline void dispatch(int n, F&& f) {

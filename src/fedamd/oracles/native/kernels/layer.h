@@ -16,6 +16,10 @@ struct Shape {
     Index size() const { return Index(channels) * height * width; }
 };
 
+struct Kernel {
+    int rows, columns, stride_rows, stride_columns;
+};
+
 // One layer's view of a group. Block b of `in` starts at in + b · (input size), and so on.
 struct Pass {
     int blocks;

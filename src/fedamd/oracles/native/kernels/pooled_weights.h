@@ -12,10 +12,6 @@
 
 namespace fedamd {
 
-struct Kernel {
-    int rows, columns, stride_rows, stride_columns;
-};
-
 class PooledWeights {
   public:
     // The shapes in front of the convolution, behind it, and behind the pooling.
