@@ -16,6 +16,7 @@ from statistics import fmean
 from typing import Any
 
 from fedamd.data import where
+from fedamd.engines.base import Engine
 from fedamd.engines.distributed import Ranks
 from fedamd.errors import FedamdError
 from fedamd.paper.experiments import EXPERIMENTS, METHODS, Cell, Experiment
@@ -141,6 +142,7 @@ class _Runner:
     listen: Listener
     interrupted: Callable[[], bool]
     held: dict[str, Run] = field(default_factory=dict)  # the runs of the last grid, by hash, with all their records
+    engines: dict[tuple[str, str], Engine] = field(default_factory=dict)  # for each data set and model, kept warm
 
     def finished(self, configs: Sequence[Config], curves: bool, label: str) -> list[Mapping[str, Any]]:
         """The stored entries of these runs, those missing computed first, in lockstep."""
@@ -156,7 +158,10 @@ class _Runner:
 
     def _run(self, configs: Sequence[Config]) -> list[Run]:
         runs = [Run(build_experiment(config)) for config in configs]
-        drive(runs, engine_for(runs[0].experiment, Ranks()), self.listen, self.interrupted)
+        problem = (configs[0].data.name, configs[0].model.name)
+        if problem not in self.engines:
+            self.engines[problem] = engine_for(runs[0].experiment, Ranks())
+        drive(runs, self.engines[problem], self.listen, self.interrupted)
         return [run for run in runs if run.status != "running"]
 
     def _keep(self, runs: Sequence[Run], curves: bool, label: str) -> None:
