@@ -10,7 +10,7 @@ from paper_support import EXPERIMENT, TINY, made_run, tiny_cell
 
 from fedamd.errors import FedamdError
 from fedamd.paper import reproduce as module
-from fedamd.paper.experiments import EXPERIMENTS
+from fedamd.paper.experiments import EXPERIMENTS, Experiment
 from fedamd.paper.reproduce import Outcome, Protocol, best_rates, chosen_experiments, only, quick, reproduce, stored
 from fedamd.paper.store import Store
 from fedamd.runs.run import Record, Run
@@ -156,20 +156,40 @@ def test_experiments_share_the_runs_they_have_in_common(
     assert not (tmp_path / "again.jsonl").exists()
 
 
-@pytest.mark.parametrize(("search", "repeated"), [("local", 2), ("near", 1)])
-def test_smaller_searches_start_from_table_2(
-    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, search: str, repeated: int
-) -> None:
-    """A schedule is a variant of FedAMD: it takes the η_s that was best for FedAMD (sequential)."""
-    shutil.copy(finished / "tiny.jsonl", tmp_path)
+def schedule(finished: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, *local_rates: float) -> Experiment:
+    """A schedule of FedAMD, in a folder where Table 2 (which is the tiny experiment) is finished."""
+    shutil.copy(finished / "tiny.jsonl", folder)
     monkeypatch.setitem(module.EXPERIMENTS, "table2", EXPERIMENT)
     cells = (tiny_cell("{0,0,1}", name="fedamd", tau=3),)
+    return replace(EXPERIMENT, name="figure", cells=cells, local_rates=local_rates)
+
+
+def test_a_local_search_tries_every_local_rate(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the η_s that was best for FedAMD (sequential), of which the schedule is a variant."""
+    _, eta_s = kept(finished)[1].rates
+    figure = schedule(finished, tmp_path, monkeypatch, 4.0, 0.5, 0.01)
+    (outcome,) = reproduce(figure, tmp_path, replace(TINY, rates="local"), silent)
+    assert set(outcome.grid) == {(4.0, eta_s), (0.5, eta_s), (0.01, eta_s)}
+    assert (outcome.search, len(outcome.repeated), outcome.complete) == ("local", 2, True)
+    assert stored(figure, Store(tmp_path), TINY) == [outcome]
+
+
+def test_a_near_search_climbs_to_a_rate_better_than_its_neighbours(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From Table 2's η_l on; what is found has been compared with both its neighbours in the grid."""
     eta_l, eta_s = kept(finished)[1].rates
-    around = (8.0, 4.0, eta_l, 0.01, 0.001) if search == "near" else (4.0, eta_l, 0.01)
-    figure = replace(EXPERIMENT, name="figure", cells=cells, local_rates=around)
-    (outcome,) = reproduce(figure, tmp_path, replace(TINY, rates=search), silent)
-    assert set(outcome.grid) == {(4.0, eta_s), (eta_l, eta_s), (0.01, eta_s)}
-    assert (outcome.search, len(outcome.repeated), outcome.complete) == (search, repeated, True)
+    rates = (0.9, 0.7, eta_l, 1e-3, 1e-4, 1e-5)
+    figure = schedule(finished, tmp_path, monkeypatch, *rates)
+    (outcome,) = reproduce(figure, tmp_path, replace(TINY, rates="near"), silent)
+    best = rates.index(outcome.rates[0])
+    tried = {pair[0] for pair in outcome.grid}
+    assert {0.7, eta_l, 1e-3, *rates[max(0, best - 1) : best + 2]} <= tried
+    assert 1e-5 not in tried  # three steps down, where nothing is learnt in three rounds
+    assert {pair[1] for pair in outcome.grid} == {eta_s}
+    accuracy = {pair: run["final_accuracy"] for pair, run in outcome.grid.items()}
+    assert accuracy[outcome.rates] == max(accuracy.values())
+    assert (outcome.search, len(outcome.repeated), outcome.complete) == ("near", 1, True)
     assert stored(figure, Store(tmp_path), TINY) == [outcome]
 
 

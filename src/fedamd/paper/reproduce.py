@@ -41,7 +41,7 @@ class Search:
 SEARCHES = {
     "grid": Search(3, "all η_l × η_s"),
     "local": Search(2, "all η_l, with Table 2's η_s for the method and cohort"),
-    "near": Search(1, "Table 2's η_l for the method and cohort and its neighbours in the grid, with Table 2's η_s"),
+    "near": Search(1, "from Table 2's rates for the method and cohort, neighbouring η_l while one is better"),
 }
 
 
@@ -181,8 +181,11 @@ def _reader(experiment: Experiment, store: Store, protocol: Protocol) -> _Runner
 def _cell(cell: Cell, runner: _Runner) -> Outcome:
     runner.held.clear()
     pairs, search = _pairs(cell, runner), runner.protocol.rates
-    entries = runner.finished([runner.protocol.config(cell, pair, 0) for pair in pairs], False, cell.label)
-    grid = dict(zip(pairs, entries, strict=True))
+    grid: dict[Rates, Mapping[str, Any]] = {}
+    while pairs:
+        entries = runner.finished([runner.protocol.config(cell, pair, 0) for pair in pairs], False, cell.label)
+        grid |= zip(pairs, entries, strict=True)
+        pairs = _untried_neighbours(grid, runner.experiment) if search == "near" else []
     finalists = best_rates({pair: [entry] for pair, entry in grid.items()})[: SEARCHES[search].finalists]
     repeated = _repeated(cell, finalists, runner)
     return Outcome(cell, best_rates(repeated)[0], grid, repeated, len(finalists), search)
@@ -192,11 +195,22 @@ def _pairs(cell: Cell, runner: _Runner) -> list[Rates]:
     """The rates to try on one seed."""
     if runner.protocol.rates == "grid":
         return runner.experiment.rates()
-    (chosen, eta_s), local_rates = _rates_of_table2(cell, runner), runner.experiment.local_rates
+    chosen = _rates_of_table2(cell, runner)
     if runner.protocol.rates == "near":
-        at = local_rates.index(chosen)
-        local_rates = local_rates[max(0, at - 1) : at + 2]
-    return [(eta_l, eta_s) for eta_l in local_rates]
+        return _neighbours(chosen, runner.experiment)
+    return [(eta_l, chosen[1]) for eta_l in runner.experiment.local_rates]
+
+
+def _neighbours(pair: Rates, experiment: Experiment) -> list[Rates]:
+    """This pair, and those with the next larger and the next smaller η_l of the grid."""
+    at = experiment.local_rates.index(pair[0])
+    return [(eta_l, pair[1]) for eta_l in experiment.local_rates[max(0, at - 1) : at + 2]]
+
+
+def _untried_neighbours(grid: Mapping[Rates, Mapping[str, Any]], experiment: Experiment) -> list[Rates]:
+    """Of the best pair so far: none, once it is better than both."""
+    best = best_rates({pair: [entry] for pair, entry in grid.items()})[0]
+    return [pair for pair in _neighbours(best, experiment) if pair not in grid]
 
 
 def _repeated(cell: Cell, finalists: Sequence[Rates], runner: _Runner) -> dict[Rates, list[Mapping[str, Any]]]:
