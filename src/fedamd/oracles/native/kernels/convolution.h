@@ -215,35 +215,45 @@ class Convolution final : public Layer {
         });
     }
 
+    // Not inlined: in a larger function the compiler runs out of registers.
     template <int O, int J>
-    void correlate(const Lanes* image, const Lanes* strip, int rows, Lanes* sums) const {
+    __attribute__((noinline)) void correlate(const Lanes* image, const Lanes* strip, int rows, Lanes* sums) const {
         Lanes acc[O][J];
         FEDAMD_UNROLL
         for (int o = 0; o < O; ++o)
             FEDAMD_UNROLL
             for (int j = 0; j < J; ++j) acc[o][j] = sums[Index(o) * weights + j];
-        const Index channel = Index(rows) * conv.width;
+        const int together = kernel.stride_columns == 1 ? conv.width / 4 * 4 : 0;
         for (int row = 0; row < rows; ++row) {
             const Lanes* x = image + Index(row) * kernel.stride_rows * in.width;
             const Lanes* d = strip + Index(row) * conv.width;
-            for (int column = 0; column < conv.width; ++column) {
-                Lanes values[O];
-                FEDAMD_UNROLL
-                for (int o = 0; o < O; ++o) values[o] = d[o * channel];
-                FEDAMD_UNROLL
-                for (int j = 0; j < J; ++j) {
-                    const Lanes neighbour = x[j];
-                    FEDAMD_UNROLL
-                    for (int o = 0; o < O; ++o) acc[o][j] += values[o] * neighbour;
-                }
-                ++d;
-                x += kernel.stride_columns;
-            }
+            for (int column = 0; column < together; column += 4)
+                correlate_places<O, J, 4>(acc, x + column, d + column, rows);
+            for (int column = together; column < conv.width; ++column)
+                correlate_places<O, J, 1>(acc, x + Index(column) * kernel.stride_columns, d + column, rows);
         }
         FEDAMD_UNROLL
         for (int o = 0; o < O; ++o)
             FEDAMD_UNROLL
             for (int j = 0; j < J; ++j) sums[Index(o) * weights + j] = acc[o][j];
+    }
+
+    // T neighbouring places: every input is loaded once for all of them.
+    template <int O, int J, int T>
+    __attribute__((always_inline)) void correlate_places(Lanes (&acc)[O][J], const Lanes* x, const Lanes* d,
+                                                         int rows) const {
+        const Index channel = Index(rows) * conv.width;
+        Lanes inputs[T + J - 1];
+        FEDAMD_UNROLL
+        for (int n = 0; n < T + J - 1; ++n) inputs[n] = x[n];
+        FEDAMD_UNROLL
+        for (int t = 0; t < T; ++t)
+            FEDAMD_UNROLL
+            for (int o = 0; o < O; ++o) {
+                const Lanes gradient = d[o * channel + t];
+                FEDAMD_UNROLL
+                for (int j = 0; j < J; ++j) acc[o][j] += gradient * inputs[t + j];
+            }
     }
 
     // d_in[c, y + i, x + j] += Σ_o w[o, c, i, j] · strip[o][y, x]: T neighbouring outputs into T + J − 1 inputs at once.
