@@ -22,6 +22,7 @@ from fedamd.algorithms.base import (
     Dialogue,
     Exchange,
     Federation,
+    Gradient,
     Replies,
     Reply,
     Role,
@@ -37,7 +38,7 @@ SIZES = (600,) * 100
 LOCAL = {"steps": 10, "small_batch": 64}
 
 
-class NoGradient:
+class NoGradient(Gradient):
     """A gradient's shape."""
 
     def __call__(self, x: Tensor, batch: object) -> Tensor:  # noqa: ARG002

@@ -66,6 +66,10 @@ class Gradient(Protocol):
         """∇f_i(x; B) − ∇f_i(previous; B); exactly zero, and no gradient spent, where both are the same tensor."""
         ...
 
+    def step(self, x: Tensor, eta: Tensor, batch: Batch) -> Tensor:
+        """x − η·∇f_i(x; B): an engine may have a faster way to take this plain step of SGD."""
+        return x - eta * self(x, batch)
+
 
 class Task(Values):
     """What a client works on: what it was sent, what it holds, and random numbers of its own."""

@@ -36,7 +36,7 @@ def walk(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """K steps of SGD from x_t: FedAvg's client, and FedNova's."""
     y = task.x
     for batch in batches:
-        y = y - task.eta_l * grad(y, batch)
+        y = grad.step(y, task.eta_l, batch)
     return Reply(delta=task.x - y)
 
 

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from fedamd import draw
-from fedamd.algorithms.base import Answers, Batches, Exchange, Order, Replies
+from fedamd.algorithms.base import Answers, Batches, Exchange, Gradient, Order, Replies
 from fedamd.data.base import Clients
 from fedamd.draw import Purpose
 from fedamd.engines.held import Held
-from fedamd.oracles.base import Batch, Oracle
+from fedamd.oracles.base import Batch, Oracle, Stepper
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,13 @@ class Engine(Protocol):
         ...
 
 
-class RecordingGradient:
+class RecordingGradient(Gradient):
     """∇f_i over an oracle, in micro-batches if asked, remembering for each batch the loss last seen on it."""
 
     def __init__(self, oracle: Oracle, micro_batch: int | None = None) -> None:
         self._oracle = oracle
         self._micro_batch = micro_batch
+        self._stepper = oracle if isinstance(oracle, Stepper) and micro_batch is None else None
         self._losses: dict[int, Tensor] = {}
 
     def __call__(self, x: Tensor, batch: Batch) -> Tensor:
@@ -65,6 +66,12 @@ class RecordingGradient:
         parts = self._parts(batch)
         gradient, self._losses[id(batch)] = _summed(self._oracle.difference(x, previous, part) for part in parts)
         return gradient
+
+    def step(self, x: Tensor, eta: Tensor, batch: Batch) -> Tensor:
+        if self._stepper is None:
+            return super().step(x, eta, batch)
+        x, self._losses[id(batch)] = self._stepper.step(x, eta, batch)
+        return x
 
     def mean_loss(self) -> Tensor | None:
         """The mean over the batches, () or (n,); None where nothing was evaluated."""

@@ -9,13 +9,13 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from fedamd.algorithms.base import Order, Task, Values
+from fedamd.algorithms.base import Gradient, Order, Task, Values
 from fedamd.engines.base import like_x
 from fedamd.flower.wire import Form
 from fedamd.oracles.base import Batch
 
 
-class _NoGradient:
+class _NoGradient(Gradient):
     """Zeros where a gradient is asked for."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ a stack      x is (N, d), batch.samples is (N, B), gradients are (N, d), losses 
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -21,6 +21,15 @@ class Batch:
 
     samples: Tensor  # int64, row numbers of the data set's training inputs
     weights: Tensor  # same shape, in the dtype of the parameters
+
+
+@runtime_checkable
+class Stepper(Protocol):
+    """What an oracle may be besides: one that takes a step of SGD faster than by handing out its gradient."""
+
+    def step(self, x: Tensor, eta: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """x − η·∇f(x; B) and f(x; B)."""
+        ...
 
 
 class Oracle(Protocol):

@@ -219,6 +219,21 @@ def test_difference_of_equal_points_is_exactly_zero() -> None:
     assert (loss > 0).all()
 
 
+@pytest.mark.parametrize("length", [33, 300])
+def test_a_step_is_a_step_along_the_gradient(length: int) -> None:
+    """Each model of a stack with its own rate, and a model alone, whose batch may be cut in pieces."""
+    torch.manual_seed(0)
+    oracle = NativeOracle(small(), dataset((2, 8, 8), 5), threads=2)
+    x, batch, eta = torch.randn(3, oracle.dimension), uniform(3, length), torch.tensor([[0.1], [0.0], [2.0]])
+    gradient, loss = oracle.gradient(x, batch)
+    stepped, loss_there = oracle.step(x, eta, batch)
+    assert_near(stepped, x - eta * gradient)
+    assert torch.equal(stepped[1], x[1])
+    assert torch.equal(loss_there, loss)
+    row = Batch(batch.samples[2], batch.weights[2])
+    assert_near(oracle.step(x[2], eta[2], row)[0], x[2] - 2.0 * gradient[2])
+
+
 def test_nan_stays_visible() -> None:
     """One NaN among the inputs: it must not be lost in ReLU or pooling."""
     torch.manual_seed(0)

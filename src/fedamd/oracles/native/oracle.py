@@ -57,6 +57,11 @@ class NativeOracle:
         """∇f(x; B) − ∇f(previous; B) and f(x; B): the samples are brought into the lanes once for both."""
         return self._gradient(x, previous, batch)
 
+    def step(self, x: Tensor, eta: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """x − η·∇f(x; B) and f(x; B): the step is taken while the gradient is still in a core's cache."""
+        rates = torch.as_tensor(eta, dtype=torch.float32).expand(*x.shape[:-1], 1).contiguous()
+        return self._gradient(x, None, batch, rates)
+
     def loss(self, x: Tensor, batch: Batch) -> Tensor:
         """f(x; B) alone: a forward pass."""
         return self._score(x, self._train, batch)[0]
@@ -67,20 +72,20 @@ class NativeOracle:
             raise FedamdError("the data set has no test samples to evaluate on")
         return self._score(x, self._test, None)
 
-    def _gradient(self, x: Tensor, previous: Tensor | None, batch: Batch) -> tuple[Tensor, Tensor]:
+    def _gradient(
+        self, x: Tensor, previous: Tensor | None, batch: Batch, rates: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         x = self._parameters(x)
         if previous is not None:
             previous = self._parameters(previous)
             if previous.shape != x.shape:
                 raise FedamdError(f"x has the shape {tuple(x.shape)} and previous {tuple(previous.shape)}")
-        gradient, loss = torch.empty_like(x), x.new_empty(x.shape[:-1])
-        batches = _Batches.of(batch, x)
+        result, loss = torch.empty_like(x), x.new_empty(x.shape[:-1])
+        batches, given = _Batches.of(batch, x), [_pointer(tensor) for tensor in (x, previous, rates)]
         _check(
-            self._library.fedamd_gradient(
-                self._handle, self._train, batches, _pointer(x), _pointer(previous), _pointer(gradient), _pointer(loss)
-            )
+            self._library.fedamd_gradient(self._handle, self._train, batches, *given, _pointer(result), _pointer(loss))
         )
-        return gradient, loss
+        return result, loss
 
     def _score(self, x: Tensor, data: "_Data", batch: Batch | None) -> tuple[Tensor, Tensor]:
         x = self._parameters(x)
@@ -120,7 +125,7 @@ def _load() -> ctypes.CDLL:
     library = ctypes.CDLL(str(build.FOLDER / build.library_name()))
     integers, pointer, number = ctypes.POINTER(ctypes.c_int64), ctypes.c_void_p, ctypes.c_int64
     library.fedamd_create.argtypes = [integers, number, integers, number, number, ctypes.POINTER(pointer), integers]
-    library.fedamd_gradient.argtypes = [pointer, _Data, _Batches, pointer, pointer, pointer, pointer]
+    library.fedamd_gradient.argtypes = [pointer, _Data, _Batches, pointer, pointer, pointer, pointer, pointer]
     library.fedamd_score.argtypes = [pointer, _Data, _Batches, pointer, pointer, pointer]
     library.fedamd_destroy.argtypes = [pointer]
     library.fedamd_destroy.restype = None

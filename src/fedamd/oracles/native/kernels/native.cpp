@@ -122,6 +122,13 @@ void work(const Network& network, Workspace& space, const Data& data, const Sele
     }
 }
 
+// Puts x − rate · gradient in the gradient's place.
+void step(const Network& network, const float* x, const float* rates, const Task& task) {
+    const float rate = rates[task.model];
+    x += task.model * network.dimension;
+    for (Index i = 0; i < network.dimension; ++i) task.gradient[i] = x[i] - rate * task.gradient[i];
+}
+
 // One model alone: its batch is cut into at most SLOTS pieces of two groups or more. Every piece has a gradient of its
 // own to be added up, so small pieces would cost more than they are worth.
 std::vector<Task> pieces(int64_t samples) {
@@ -152,9 +159,10 @@ const char* fedamd_create(const int64_t* layers, int64_t count, const int64_t* s
 
 void fedamd_destroy(void* handle) { delete static_cast<Oracle*>(handle); }
 
-// gradient (models × d) and loss (models) at x, minus the gradient at `previous` where that is not null.
+// gradient (models × d) and loss (models) at x, minus the gradient at `previous` where that is not null. With `rates`
+// (models), where a step of that size along the gradient leads from x, in the gradient's place.
 const char* fedamd_gradient(void* handle, Data data, Batches batches, const float* x, const float* previous,
-                            float* gradient, float* loss) {
+                            const float* rates, float* gradient, float* loss) {
     return guarded([&] {
         Oracle& oracle = *static_cast<Oracle*>(handle);
         const Network& network = oracle.network;
@@ -174,6 +182,7 @@ const char* fedamd_gradient(void* handle, Data data, Batches batches, const floa
         }
         parallel(oracle, tasks.size(), [&](Workspace& space, size_t i) {
             work(network, space, data, selections[tasks[i].model], x, previous, tasks[i]);
+            if (rates && batches.models > 1) step(network, x, rates, tasks[i]);
         });
         std::vector<double> losses(batches.models);
         for (const Task& task : tasks) {
@@ -181,6 +190,7 @@ const char* fedamd_gradient(void* handle, Data data, Batches batches, const floa
             if (batches.models == 1 && task.gradient != gradient)
                 for (Index i = 0; i < network.dimension; ++i) gradient[i] += task.gradient[i];
         }
+        if (rates && batches.models == 1) step(network, x, rates, tasks[0]);
         std::copy(losses.begin(), losses.end(), loss);
     });
 }
