@@ -208,9 +208,15 @@ def _neighbours(pair: Rates, experiment: Experiment) -> list[Rates]:
 
 
 def _untried_neighbours(grid: Mapping[Rates, Mapping[str, Any]], experiment: Experiment) -> list[Rates]:
-    """Of the best pair so far: none, once it is better than both."""
-    best = best_rates({pair: [entry] for pair, entry in grid.items()})[0]
+    """Of the best pair so far: none, once it is better than both. Where all collapsed, smaller rates are tried."""
+    best = max(grid, key=lambda pair: (_lasting_accuracy(grid[pair]), -pair[0]))
     return [pair for pair in _neighbours(best, experiment) if pair not in grid]
+
+
+def _lasting_accuracy(run: Mapping[str, Any]) -> float:
+    """The final accuracy, or 0 where less than half of what was once reached is left."""
+    final = final_accuracy(run)
+    return final if final >= run["best_accuracy"] / 2 else 0.0
 
 
 def _repeated(cell: Cell, finalists: Sequence[Rates], runner: _Runner) -> dict[Rates, list[Mapping[str, Any]]]:
