@@ -40,6 +40,15 @@ def test_holds_where_it_does_in_every_panel() -> None:
     assert verdict.evidence[0] == "20 clients: {0,1} 81.0 against {0,0,1} 80.0 (final accuracy, %)."
 
 
+@pytest.mark.parametrize(("rival", "close"), [((0.7, 0.79), False), ((0.7, 0.81), True), ((0.6, 0.85), True)])
+def test_seeds_that_overlap_are_told(rival: tuple[float, float], close: bool) -> None:
+    """80 % and 82 %: no seed of the first rival is as good, one of the second lies between, of the third beyond."""
+    sides = {"{0,1}": (0.8, 0.82), "{0,0,1}": rival}
+    outcomes = [made_outcome(label, [made_run(one) for one in seeds]) for label, seeds in sides.items()]
+    (evidence, *_) = judge(PATTERNS, outcomes).evidence
+    assert evidence.endswith("(final accuracy, %; their seeds overlap)." if close else "(final accuracy, %).")
+
+
 def test_does_not_hold_where_it_does_in_none() -> None:
     assert judge(PATTERNS, patterns({20: 0.79, 40: 0.8, 100: 0.1})).text == "does not hold"
 

@@ -13,10 +13,15 @@ from fedamd.paper import reproduce as module
 from fedamd.paper.experiments import EXPERIMENTS, Experiment
 from fedamd.paper.reproduce import Outcome, Protocol, best_rates, chosen_experiments, only, quick, reproduce, stored
 from fedamd.paper.store import Store
-from fedamd.runs.run import Record, Run
+from fedamd.runs.run import Listener, Record, Run
 
 
 def silent(_: Run, __: Record) -> None: ...
+
+
+def run(experiment: Experiment, folder: Path, protocol: Protocol = TINY, listen: Listener = silent) -> list[Outcome]:
+    ((_, outcomes),) = reproduce([experiment], folder, protocol, listen)
+    return outcomes
 
 
 def kept(folder: Path) -> list[Outcome]:
@@ -30,7 +35,7 @@ def lines(folder: Path) -> list[str]:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("finished")
-    reproduce(EXPERIMENT, folder, TINY, silent)
+    run(EXPERIMENT, folder)
     return folder
 
 
@@ -56,7 +61,7 @@ def test_costs_are_kept_round_by_round(finished: Path) -> None:
 def test_what_is_finished_is_not_computed_again(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = lines(finished)
     monkeypatch.setattr(module, "drive", lambda *_: pytest.fail("something was computed"))
-    outcomes = reproduce(EXPERIMENT, finished, TINY, silent)
+    outcomes = run(EXPERIMENT, finished)
     assert lines(finished) == before
     assert [outcome.label for outcome in outcomes] == ["FedAvg", "FedAMD (sequential)"]
 
@@ -70,13 +75,13 @@ def test_an_interrupted_reproduction_goes_on_where_it_was(finished: Path, tmp_pa
     """Whatever lines are there already, the missing ones come, each once and with the same results."""
     whole = lines(finished)
     (tmp_path / "tiny.jsonl").write_text("".join(line + "\n" for line in whole[:kept]))
-    reproduce(EXPERIMENT, tmp_path, TINY, silent)
+    run(EXPERIMENT, tmp_path)
     assert lines(tmp_path)[:kept] == whole[:kept]
     assert sorted(map(without_times, lines(tmp_path))) == sorted(map(without_times, whole))
 
 
 def test_an_interruption_leaves_only_finished_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stopped within the first grid, nothing is stored, and no cell is told as finished."""
+    """Stopped within the first grid, nothing is stored, no cell is told as finished, and no experiment follows."""
     rounds = 0
 
     def count(_: Run, __: Record) -> None:
@@ -90,8 +95,10 @@ def test_an_interruption_leaves_only_finished_runs(tmp_path: Path, monkeypatch: 
         def __exit__(self, *_: object) -> None: ...
 
     monkeypatch.setattr(module, "deferred_interrupt", Pressed)
-    assert reproduce(EXPERIMENT, tmp_path, TINY, count) == []
-    assert not (tmp_path / "tiny.jsonl").exists()
+    told = list(reproduce([EXPERIMENT, replace(EXPERIMENT, name="next")], tmp_path, TINY, count))
+    assert told == [(EXPERIMENT, [])]
+    assert rounds == 4  # the four runs of the first grid, after one round
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_cell_counts_from_its_first_finalist_on(finished: Path, tmp_path: Path) -> None:
@@ -122,6 +129,15 @@ def test_the_kept_results_are_found_under_their_names() -> None:
     assert all(len(outcome.grid) == 18 and len(outcome.runs) == 3 for outcome in outcomes)
 
 
+def test_finished_experiments_are_not_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those whose every cell is kept, searched as they are declared."""
+    monkeypatch.setattr(module, "build_experiment", lambda *_: pytest.fail("something was computed"))
+    folder = Path(__file__).parents[2] / "results" / "paper"
+    whole = [EXPERIMENTS[name] for name in ("table2", "figure1", "batch-p09", "batch-optimal", "batch-sequential")]
+    for experiment, outcomes in reproduce(whole, folder, Protocol(), silent):
+        assert len(outcomes) == len(experiment.cells)
+
+
 def test_a_quick_one_is_a_small_share() -> None:
     few = quick(EXPERIMENTS["table2"])
     assert {cell.cohort for cell in few.cells} == {20}
@@ -141,8 +157,8 @@ def test_choosing() -> None:
 
 
 def test_the_server_rate_of_table_2_needs_table_2(tmp_path: Path) -> None:
-    with pytest.raises(FedamdError, match="run `reproduce table2` first"):
-        reproduce(EXPERIMENTS["figure1"], tmp_path, Protocol(rates="local"), silent)
+    with pytest.raises(FedamdError, match="run `fedamd reproduce table2` first"):
+        run(EXPERIMENTS["figure1"], tmp_path)
 
 
 def test_experiments_share_the_runs_they_have_in_common(
@@ -151,7 +167,7 @@ def test_experiments_share_the_runs_they_have_in_common(
     shutil.copy(finished / "tiny.jsonl", tmp_path)
     monkeypatch.setattr(module, "drive", lambda *_: pytest.fail("something was computed"))
     again = replace(EXPERIMENT, name="again", cells=EXPERIMENT.cells[1:])
-    (outcome,) = reproduce(again, tmp_path, TINY, silent)
+    (outcome,) = run(again, tmp_path)
     assert outcome.rates == kept(finished)[1].rates
     assert not (tmp_path / "again.jsonl").exists()
 
@@ -168,7 +184,7 @@ def test_a_local_search_tries_every_local_rate(finished: Path, tmp_path: Path, m
     """With the η_s that was best for FedAMD (sequential), of which the schedule is a variant."""
     _, eta_s = kept(finished)[1].rates
     figure = schedule(finished, tmp_path, monkeypatch, 4.0, 0.5, 0.01)
-    (outcome,) = reproduce(figure, tmp_path, replace(TINY, rates="local"), silent)
+    (outcome,) = run(figure, tmp_path, replace(TINY, rates="local"))
     assert set(outcome.grid) == {(4.0, eta_s), (0.5, eta_s), (0.01, eta_s)}
     assert (outcome.search, len(outcome.repeated), outcome.complete) == ("local", 2, True)
     assert stored(figure, Store(tmp_path), TINY) == [outcome]
@@ -181,7 +197,7 @@ def test_a_near_search_climbs_to_a_rate_better_than_its_neighbours(
     eta_l, eta_s = kept(finished)[1].rates
     rates = (0.9, 0.7, eta_l, 1e-3, 1e-4, 1e-5)
     figure = schedule(finished, tmp_path, monkeypatch, *rates)
-    (outcome,) = reproduce(figure, tmp_path, replace(TINY, rates="near"), silent)
+    (outcome,) = run(replace(figure, search="near"), tmp_path)
     best = rates.index(outcome.rates[0])
     tried = {pair[0] for pair in outcome.grid}
     assert {0.7, eta_l, 1e-3, *rates[max(0, best - 1) : best + 2]} <= tried

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fedamd.report.curves import draw_curves, position
+from fedamd.report.curves import Curve, Point, draw_curves, position, thinned
 from fedamd.report.stored import StoredRun
 from fedamd.runs.config import load_config
 
@@ -58,3 +58,9 @@ def test_divergence_is_in_the_title() -> None:
 def test_the_start_up_stands_at_zero() -> None:
     """Its record holds its own costs, which are in no total."""
     assert set(position({"round": -1, "gradient_samples": 7, "bits_up": 7, "bits_down": 7}).values()) == {0.0}
+
+
+def test_thinning_keeps_the_last_point() -> None:
+    points = [Point({"rounds": float(t)}, t, t, t) for t in range(1, 11)]
+    thin = thinned(Curve("a", (0,), 0, {"accuracy": points}), every=4)
+    assert [point.mean for point in thin.points["accuracy"]] == [2, 6, 10]

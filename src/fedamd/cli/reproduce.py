@@ -38,7 +38,9 @@ def command(
     which: Annotated[
         list[str] | None, typer.Option("--only", help='Cells whose label or panel contains this, as "20 clients".')
     ] = None,
-    rates: Annotated[str, typer.Option(help="Rates to try: grid (all), or from Table 2's on: local, near.")] = "grid",
+    rates: Annotated[
+        str | None, typer.Option(help="Rates to try: grid (all); from Table 2's on: local, near. Default: as declared.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Where finished runs are kept.")] = FOLDER,
 ) -> None:
     """Run the paper's experiments; what has been computed before is not computed again."""
@@ -52,10 +54,9 @@ def command(
     folder = out / "quick" if small else out
     experiments = [only(quick(one) if small else one, which or []) for one in chosen_experiments(names)]
     folder.mkdir(parents=True, exist_ok=True)  # where that cannot be done, hours of runs would be lost
-    for chosen in experiments:
-        with Progress() as progress:
-            finished = reproduce(chosen, folder, protocol, progress, console.print)
-        show_table(rows(chosen.name, finished))
+    with Progress() as progress:
+        for experiment, finished in reproduce(experiments, folder, protocol, progress, console.print):
+            show_table(rows(experiment.name, finished))
     told = (protocol.rounds, protocol.seeds) == (usual.rounds, usual.seeds)
     target = folder if told else folder / f"{protocol.rounds}-rounds-{protocol.seeds}-seeds"
     results = publish(folder, protocol, [quick(one) for one in ALL] if small else ALL, target)

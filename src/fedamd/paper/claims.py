@@ -83,9 +83,9 @@ def judge(claim: Claim, outcomes: Sequence[Outcome]) -> Verdict:
     missing = [panel for panel in _declared_panels(claim) if panel not in whole]
     if not whole:
         return Verdict(claim, "not yet run", "", False, (f"{claim.experiment} has not been run in full.",))
-    duels = {panel: _duel(claim, own, _over_seeds(claim.quantity)) for panel, own in whole.items()}
+    duels = {panel: _duel(claim, own, lambda outcome: outcome.runs) for panel, own in whole.items()}
     won = [panel for panel, duel in duels.items() if duel.won]
-    evidence = [f"{panel}: {duel.told(claim.quantity)}." for panel, duel in duels.items()]
+    evidence = [f"{panel}: {duel.told()}." for panel, duel in duels.items()]
     answer, condition = _answer(list(duels), won)
     if answer != "holds" and FEDAVG in claim.rivals:
         evidence += _if_fedavg_were_slower(claim, whole)
@@ -98,31 +98,56 @@ def judge(claim: Claim, outcomes: Sequence[Outcome]) -> Verdict:
 
 
 @dataclass(frozen=True)
-class _Duel:
-    """The best of either side, each as (how good: larger is better, label, value)."""
+class _Side:
+    """A curve in a duel: its mean over seeds, and its value for each of them."""
 
-    favoured: tuple[float, str, float]
-    rival: tuple[float, str, float]
+    label: str
+    mean: float
+    seeds: tuple[float, ...]
+
+    def told(self, quantity: Quantity) -> str:
+        return f"{self.label} {_number(self.mean, quantity)}"
+
+
+@dataclass(frozen=True)
+class _Duel:
+    """The best of either side."""
+
+    favoured: _Side
+    rival: _Side
+    quantity: Quantity
 
     @property
     def won(self) -> bool:
-        return self.favoured[0] > self.rival[0]
+        mine, other = self.favoured.mean, self.rival.mean
+        return mine < other if self.quantity.lower_is_better else mine > other
 
-    def told(self, quantity: Quantity) -> str:
-        sides = [f"{label} {_number(value, quantity)}" for _, label, value in (self.favoured, self.rival)]
-        return f"{sides[0]} against {sides[1]} ({quantity.heading})"
+    @property
+    def close(self) -> bool:
+        """Whether some seed of the worse side is better than some seed of the other."""
+        mine, other = self.favoured.seeds, self.rival.seeds
+        return min(mine) <= max(other) and min(other) <= max(mine)
+
+    def told(self) -> str:
+        sides = f"{self.favoured.told(self.quantity)} against {self.rival.told(self.quantity)}"
+        return f"{sides} ({self.quantity.heading}{'; their seeds overlap' if self.close else ''})"
 
 
-def _duel(claim: Claim, outcomes: Sequence[Outcome], value: Callable[[Outcome], float]) -> _Duel:
-    sign = -1.0 if claim.quantity.lower_is_better else 1.0
-    scored = [(sign * value(outcome), outcome.label, value(outcome)) for outcome in outcomes]
-    sides = ([one for one in scored if one[1] in side] for side in (claim.favoured, claim.rivals))
-    favoured, rival = (max(side, key=lambda one: one[0]) for side in sides)
-    return _Duel(favoured, rival)
+Runs = Callable[[Outcome], Sequence[Mapping[str, Any]]]  # with which runs a cell enters a duel
 
 
-def _over_seeds(quantity: Quantity) -> Callable[[Outcome], float]:
-    return lambda outcome: _or_infinity(quantity.mean(outcome.runs))
+def _duel(claim: Claim, outcomes: Sequence[Outcome], runs_of: Runs) -> _Duel:
+    sides = [_side(outcome.label, runs_of(outcome), claim.quantity) for outcome in outcomes]
+    best = min if claim.quantity.lower_is_better else max
+    favoured, rival = (
+        best((side for side in sides if side.label in labels), key=lambda side: side.mean)
+        for labels in (claim.favoured, claim.rivals)
+    )
+    return _Duel(favoured, rival, claim.quantity)
+
+
+def _side(label: str, runs: Sequence[Mapping[str, Any]], quantity: Quantity) -> _Side:
+    return _Side(label, _or_infinity(quantity.mean(runs)), tuple(_or_infinity(quantity.of(run)) for run in runs))
 
 
 def _answer(judged: Sequence[str], won: Sequence[str]) -> tuple[Answer, str]:
@@ -139,18 +164,16 @@ def _if_fedavg_were_slower(claim: Claim, whole: Mapping[str, Sequence[Outcome]])
     exploration and decides no verdict.
     """
     for limit in LOCAL_RATES[1:]:
-        duels = {panel: _duel(claim, own, _limited(claim.quantity, limit)) for panel, own in whole.items()}
+        duels = {panel: _duel(claim, own, _limited(limit)) for panel, own in whole.items()}
         if all(duel.won for duel in duels.values()):
             seeds = min(len(_limited_runs(o, limit)) for own in whole.values() for o in own if o.label == FEDAVG)
             start = f"{_EXPLORED}if FedAvg's η_l were kept ≤ {limit:g} ({seeds} seed{'s' * (seeds > 1)} of FedAvg)"
-            return [f"{start}, {panel}: {duel.told(claim.quantity)}." for panel, duel in duels.items()]
+            return [f"{start}, {panel}: {duel.told()}." for panel, duel in duels.items()]
     return [f"{_EXPLORED}no limit on FedAvg's η_l would make it hold."]
 
 
-def _limited(quantity: Quantity, limit: float) -> Callable[[Outcome], float]:
-    return lambda outcome: _or_infinity(
-        quantity.mean(_limited_runs(outcome, limit) if outcome.label == FEDAVG else outcome.runs)
-    )
+def _limited(limit: float) -> Runs:
+    return lambda outcome: _limited_runs(outcome, limit) if outcome.label == FEDAVG else outcome.runs
 
 
 def _limited_runs(outcome: Outcome, limit: float) -> Sequence[Mapping[str, Any]]:

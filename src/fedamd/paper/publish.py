@@ -11,8 +11,10 @@ from fedamd.paper.figures import curve, draw_curves, draw_grids
 from fedamd.paper.reproduce import Outcome, Protocol, stored
 from fedamd.paper.store import Store
 from fedamd.report.content import curve_section
+from fedamd.report.curves import thinned
 from fedamd.report.page import Facts, Picture, Section, Table, Text, Tone, build_page, cell
 
+_EVERY = 4  # which rounds of a curve are on the page
 FOLDER = Path("results") / "paper"
 Results = Mapping[str, Sequence[Outcome]]
 ALL = tuple(EXPERIMENTS.values())
@@ -106,10 +108,16 @@ def _experiment_sections(experiment: Experiment, outcomes: Sequence[Outcome], fo
         note = " ".join(part for part in (experiment.notes, table.footnote(told)) if part)
         columns = [heading.replace(" to ", "\nto ") for heading in table.headings(told)]
         sections.append(Table(title=title, note=note, columns=columns, rows=rows))
-        sections.append(replace(curve_section([curve(outcome) for outcome in own], TARGET), title=title))
+        sections.append(_curves(title, own))
     if (rates := _rates_path(folder, experiment.name)).exists():
         sections.append(Picture.of(f"{experiment.title}: all rates", rates))
     return sections
+
+
+def _curves(title: str, outcomes: Sequence[Outcome]) -> Section:
+    """The curves of a panel; not all of their points, as there are many panels."""
+    section = curve_section([thinned(curve(outcome), _EVERY) for outcome in outcomes], TARGET)
+    return replace(section, title=title, note=f"{section.note} Every {_EVERY}th round is drawn.")
 
 
 def _rates_path(folder: Path, name: str) -> Path:

@@ -28,6 +28,7 @@ from fedamd.runs.rounds import drive
 from fedamd.runs.run import Listener, Run
 
 Rates = tuple[float, float]  # η_l, η_s
+Problem = tuple[str, str]  # data set and model: what an engine is made for
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,10 @@ class Protocol:
     rounds: int = 400
     seeds: int = 3
     device: str = "cpu"
-    rates: str = "grid"  # one of SEARCHES
+    rates: str | None = None  # one of SEARCHES; None: the one the experiment declares
 
     def __post_init__(self) -> None:
-        if self.rates not in SEARCHES:
+        if self.rates not in (None, *SEARCHES):
             raise FedamdError(f"rates: should be {' or '.join(SEARCHES)}, not {self.rates}")
 
     def config(self, cell: Cell, rates: Rates, seed: int) -> Config:
@@ -95,36 +96,41 @@ def quick(experiment: Experiment) -> Experiment:
     """A small share of an experiment, to see that everything works: the smallest cohort and two pairs of rates."""
     smallest = min(cell.cohort for cell in experiment.cells)
     few = tuple(cell for cell in experiment.cells if cell.cohort == smallest)
-    return replace(experiment, cells=few, local_rates=(0.1, 0.03), server_rates=(1.0,))
+    return replace(experiment, cells=few, local_rates=(0.1, 0.03), server_rates=(1.0,), search="grid")
 
 
 def reproduce(
-    experiment: Experiment,
+    experiments: Sequence[Experiment],
     folder: Path,
     protocol: Protocol,
     listen: Listener,
     announce: Callable[[str], None] = lambda _: None,
-) -> list[Outcome]:
-    """All cells of an experiment; what is in the store already is not run again. Ctrl-C stops after a round."""
+) -> Iterator[tuple[Experiment, list[Outcome]]]:
+    """All cells of each experiment; what is in the store already is not run again. Ctrl-C stops after a round."""
+    store, engines = Store(folder), dict[Problem, Engine]()
     with deferred_interrupt() as interrupted:
-        runner = _Runner(experiment, Store(folder), protocol, listen, interrupted)
-        outcomes = []
-        for cell in experiment.cells:
-            announce(f"{experiment.name}: {cell.label}, {cell.panel}")
-            with contextlib.suppress(_Stopped):
-                outcomes.append(_cell(cell, runner))
+        for experiment in experiments:
+            runner = _Runner(experiment, store, protocol, listen, interrupted, engines)
+            yield experiment, list(_cells(runner, announce))
             if interrupted():
                 break
-    return outcomes
+
+
+def _cells(runner: "_Runner", announce: Callable[[str], None]) -> Iterator[Outcome]:
+    for cell in runner.experiment.cells:
+        if not runner.interrupted():
+            announce(f"{runner.experiment.name}: {cell.label}, {cell.panel}")
+        with contextlib.suppress(_Stopped):
+            yield _cell(cell, runner)
 
 
 def stored(experiment: Experiment, store: Store, protocol: Protocol) -> list[Outcome]:
     """The cells of an experiment that are finished, all with rates from grids of the same kind."""
     readers = [_reader(experiment, store, replace(protocol, rates=rates)) for rates in SEARCHES]
-    return max((list(_finished_cells(reader)) for reader in readers), key=len)
+    return max((list(_stored_cells(reader)) for reader in readers), key=len)
 
 
-def _finished_cells(reader: "_Runner") -> Iterator[Outcome]:
+def _stored_cells(reader: "_Runner") -> Iterator[Outcome]:
     for cell in reader.experiment.cells:
         with contextlib.suppress(_Stopped, FedamdError):
             yield _cell(cell, reader)
@@ -141,8 +147,12 @@ class _Runner:
     protocol: Protocol
     listen: Listener
     interrupted: Callable[[], bool]
-    held: dict[str, Run] = field(default_factory=dict)  # the runs of the last grid, by hash, with all their records
-    engines: dict[tuple[str, str], Engine] = field(default_factory=dict)  # for each data set and model, kept warm
+    engines: dict[Problem, Engine]  # kept warm from cell to cell
+    held: dict[str, Run] = field(default_factory=dict)  # the runs of a cell so far, by hash, with all their records
+
+    @property
+    def search(self) -> str:
+        return self.protocol.rates or self.experiment.search
 
     def finished(self, configs: Sequence[Config], curves: bool, label: str) -> list[Mapping[str, Any]]:
         """The stored entries of these runs, those missing computed first, in lockstep."""
@@ -175,12 +185,12 @@ class _Runner:
 
 def _reader(experiment: Experiment, store: Store, protocol: Protocol) -> _Runner:
     """One that computes nothing."""
-    return _Runner(experiment, store, protocol, lambda *_: None, lambda: True)
+    return _Runner(experiment, store, protocol, lambda *_: None, lambda: True, {})
 
 
 def _cell(cell: Cell, runner: _Runner) -> Outcome:
     runner.held.clear()
-    pairs, search = _pairs(cell, runner), runner.protocol.rates
+    pairs, search = _pairs(cell, runner), runner.search
     grid: dict[Rates, Mapping[str, Any]] = {}
     while pairs:
         entries = runner.finished([runner.protocol.config(cell, pair, 0) for pair in pairs], False, cell.label)
@@ -193,10 +203,10 @@ def _cell(cell: Cell, runner: _Runner) -> Outcome:
 
 def _pairs(cell: Cell, runner: _Runner) -> list[Rates]:
     """The rates to try on one seed."""
-    if runner.protocol.rates == "grid":
+    if runner.search == "grid":
         return runner.experiment.rates()
     chosen = _rates_of_table2(cell, runner)
-    if runner.protocol.rates == "near":
+    if runner.search == "near":
         return _neighbours(chosen, runner.experiment)
     return [(eta_l, chosen[1]) for eta_l in runner.experiment.local_rates]
 
@@ -255,8 +265,10 @@ def _rates_of_table2(cell: Cell, runner: _Runner) -> Rates:
         if (source.label, source.cohort) == (label, cell.cohort):
             with contextlib.suppress(_Stopped):
                 return _cell(source, table2).rates
-    wanted = f"{label} with {cell.cohort} clients"
-    raise FedamdError(f"--rates {runner.protocol.rates}: {wanted} is not finished: run `reproduce table2` first")
+    raise FedamdError(
+        f"{runner.experiment.name} starts from the rates of Table 2, where {label} with {cell.cohort} clients is not "
+        "finished: run `fedamd reproduce table2` first, or search the whole grid with --rates grid"
+    )
 
 
 def chosen_experiments(names: Sequence[str]) -> Iterator[Experiment]:

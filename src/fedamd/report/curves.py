@@ -1,7 +1,7 @@
 """Curves: what was measured against what it cost, runs that differ only in their seed drawn as one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fedamd.report.stored import StoredRun
 from fedamd.runs.labels import labels
@@ -41,6 +41,11 @@ class Curve:
         if not self.diverged:
             return self.label
         return f"{self.label} (diverged)" if len(self.seeds) == 1 else f"{self.label} ({self.diverged} diverged)"
+
+
+def thinned(curve: Curve, every: int) -> Curve:
+    """One in so many points of each measure, the last one among them."""
+    return replace(curve, points={measure: line[::-1][::every][::-1] for measure, line in curve.points.items()})
 
 
 def draw_curves(runs: Sequence[StoredRun]) -> list[Curve]:
