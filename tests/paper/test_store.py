@@ -45,4 +45,4 @@ def test_a_line_that_is_no_run(tmp_path: Path) -> None:
 
 
 def test_without_a_file_nothing_is_there(tmp_path: Path) -> None:
-    assert Store(tmp_path / "none").get(config()) is None
+    assert Store(tmp_path / "none").get(config_hash(config())) is None

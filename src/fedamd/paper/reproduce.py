@@ -11,6 +11,7 @@ The grid is all η_l × η_s. Smaller ones, for less, start from what Table 2 ch
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -156,12 +157,13 @@ class _Runner:
 
     def finished(self, configs: Sequence[Config], curves: bool, label: str) -> list[Mapping[str, Any]]:
         """The stored entries of these runs, those missing computed first, in lockstep."""
-        missing = [config for config in configs if self.store.get(config, curves) is None]
-        self._keep([self.held[name] for config in missing if (name := config_hash(config)) in self.held], curves, label)
-        missing = [config for config in missing if config_hash(config) not in self.held]
+        named = {config_hash(config): config for config in configs}
+        missing = [name for name in named if self.store.get(name, curves) is None]
+        self._keep([self.held[name] for name in missing if name in self.held], curves, label)
+        missing = [name for name in missing if name not in self.held]
         if missing and not self.interrupted():
-            self._keep(self._run(missing), curves, label)
-        entries = [self.store.get(config, curves) for config in configs]
+            self._keep(self._run([named[name] for name in missing]), curves, label)
+        entries = [self.store.get(name, curves) for name in named]
         if any(entry is None for entry in entries):
             raise _Stopped
         return [entry for entry in entries if entry is not None]
@@ -238,7 +240,8 @@ def _repeated(cell: Cell, finalists: Sequence[Rates], runner: _Runner) -> dict[R
         runner.finished([config for some in configs.values() for config in some], True, cell.label)
     complete: dict[Rates, list[Mapping[str, Any]]] = {}
     for pair, some in configs.items():
-        entries = [entry for config in some if (entry := runner.store.get(config, curves=True)) is not None]
+        found = (runner.store.get(config_hash(config), curves=True) for config in some)
+        entries = [entry for entry in found if entry is not None]
         if len(entries) == len(some):
             complete[pair] = list(entries)
     if not complete:
@@ -260,15 +263,21 @@ def _rates_of_table2(cell: Cell, runner: _Runner) -> Rates:
     """What Table 2's grid chose for the same method with the same cohort (for K = 10, b' = 64, b = full)."""
     kind = "constant" if "p" in cell.algorithm else "sequential"
     label = cell.label if cell.label in METHODS else f"FedAMD ({kind})"
-    table2 = _reader(EXPERIMENTS["table2"], runner.store, replace(runner.protocol, rates="grid"))
-    for source in table2.experiment.cells:
-        if (source.label, source.cohort) == (label, cell.cohort):
-            with contextlib.suppress(_Stopped):
-                return _cell(source, table2).rates
-    raise FedamdError(
-        f"{runner.experiment.name} starts from the rates of Table 2, where {label} with {cell.cohort} clients is not "
-        "finished: run `fedamd reproduce table2` first, or search the whole grid with --rates grid"
+    rates = _best_of_table2(runner.store, len(runner.store), replace(runner.protocol, rates="grid")).get(
+        (label, cell.cohort)
     )
+    if rates is None:
+        raise FedamdError(
+            f"{runner.experiment.name} starts from the rates of Table 2, where {label} with {cell.cohort} clients is "
+            "not finished: run `fedamd reproduce table2` first, or search the whole grid with --rates grid"
+        )
+    return rates
+
+
+@lru_cache(maxsize=1)  # every cell of every figure asks
+def _best_of_table2(store: Store, _size: int, protocol: Protocol) -> dict[tuple[str, int], Rates]:
+    reader = _reader(EXPERIMENTS["table2"], store, protocol)
+    return {(outcome.label, outcome.cell.cohort): outcome.rates for outcome in _stored_cells(reader)}
 
 
 def chosen_experiments(names: Sequence[str]) -> Iterator[Experiment]:

@@ -57,13 +57,17 @@ class Store:
         """Where the runs made for this experiment are written."""
         return self.folder / f"{experiment}.jsonl"
 
-    def get(self, config: Config, curves: bool = False) -> Entry | None:
-        """The finished run of this config, if there is one: of a grid, or with its curves.
+    def get(self, name: str, curves: bool = False) -> Entry | None:
+        """The finished run of the config with this hash, if there is one: of a grid, or with its curves.
 
         The same config may be there in both ways with slightly different results: on a GPU the last bits of a run
         depend on what else is in its stack, and training a network amplifies them.
         """
-        return (self._curves if curves else self._grid).get(config_hash(config))
+        return (self._curves if curves else self._grid).get(name)
+
+    def __len__(self) -> int:
+        """How many runs there are; it only grows."""
+        return len(self._grid) + len(self._curves)
 
     def _take(self, line: Entry) -> None:
         with_curves = "accuracy" in line
