@@ -94,7 +94,7 @@ def experiment(
     return build_experiment(config, dataset=dataset, model=model, algorithm=algorithm)
 
 
-class Witness:
+class Witness(Engine):
     """An engine that remembers what it was asked and what came back."""
 
     def __init__(self, engine: Engine) -> None:

@@ -9,7 +9,7 @@ from flwr.app import Message
 
 from fedamd.algorithms.base import Answers, Exchange, Order
 from fedamd.engines import make_engine
-from fedamd.engines.base import Request
+from fedamd.engines.base import Engine, Request
 from fedamd.flower.inprocess import InProcessGrid, participants
 from fedamd.flower.post import Post
 from fedamd.flower.server import lead
@@ -100,7 +100,7 @@ class Federation:
         return {record["round"]: record for record in Folder.open(self.folder).metrics()}
 
 
-class _Dropping:
+class _Dropping(Engine):
     """The loop engine, with clients that never answer in some rounds."""
 
     def __init__(self, inner: Any, drop: set[tuple[int, int]]) -> None:

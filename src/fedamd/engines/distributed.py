@@ -12,7 +12,7 @@ import atexit
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -83,7 +83,7 @@ def in_step(ranks: Ranks) -> Iterator[None]:
                 raise FedamdError(found)
 
 
-class DistributedEngine:
+class DistributedEngine(Engine):
     """Executes on this rank, through another engine, what this rank's clients are asked, and gathers the rest."""
 
     def __init__(self, inner: Engine, ranks: Ranks) -> None:
@@ -102,6 +102,9 @@ class DistributedEngine:
             }
             for index, (request, answer) in together
         ]
+
+    def at_work(self) -> AbstractContextManager[None]:
+        return self._inner.at_work()
 
     def evaluate(self, xs: Sequence[Tensor]) -> list[tuple[float, float]]:
         """Models are dealt out to the ranks."""

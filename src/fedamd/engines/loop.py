@@ -9,6 +9,7 @@ from fedamd import draw
 from fedamd.algorithms.base import Answers, Order, Replies, Reply, Task, Values
 from fedamd.draw import Purpose
 from fedamd.engines.base import (
+    Engine,
     RecordingGradient,
     Request,
     accepted,
@@ -21,7 +22,7 @@ from fedamd.engines.base import (
 from fedamd.oracles.base import Batch, Oracle
 
 
-class LoopEngine:
+class LoopEngine(Engine):
     """Runs every client's role function by itself."""
 
     def __init__(self, oracle: Oracle, micro_batch: int | None = None) -> None:

@@ -9,7 +9,15 @@ from torch import Tensor
 from fedamd import draw
 from fedamd.algorithms.base import Order, Role, Task, Values
 from fedamd.draw import Purpose
-from fedamd.engines.base import RecordingGradient, Request, address, batch_positions, batch_weights, like_x
+from fedamd.engines.base import (
+    RecordingGradient,
+    Request,
+    address,
+    batch_positions,
+    batch_weights,
+    finite_rows,
+    like_x,
+)
 from fedamd.oracles.base import Batch, Oracle
 from fedamd.transfer import upload
 
@@ -54,17 +62,19 @@ class Outcome:
 
     values: dict[str, Tensor]
     held: dict[str, Tensor]
+    finite: Tensor  # (n,), which rows are
     losses: Tensor | None
     bits: dict[str, int]
 
     def tensors(self) -> list[Tensor]:
-        return [*self.values.values(), *self.held.values(), *([] if self.losses is None else [self.losses])]
+        losses = [] if self.losses is None else [self.losses]
+        return [*self.values.values(), *self.held.values(), self.finite, *losses]
 
     def map(self, tensors: Sequence[Tensor]) -> "Outcome":
         rest = iter(tensors)
         values = {name: next(rest) for name in self.values}
         held = {name: next(rest) for name in self.held}
-        return Outcome(values, held, None if self.losses is None else next(rest), self.bits)
+        return Outcome(values, held, next(rest), None if self.losses is None else next(rest), self.bits)
 
 
 def concatenate(outcomes: Sequence[Outcome]) -> Outcome:
@@ -85,7 +95,8 @@ def play_stacked(role: Role, stack: Stack, oracle: Oracle, micro_batch: int | No
     grad = RecordingGradient(oracle, micro_batch)
     batches = [Batch(samples, weights) for samples, weights in zip(stack.samples, stack.weights, strict=True)]
     reply = role.run(task, batches, grad)
-    return Outcome(reply.values, reply.held, grad.mean_loss(), reply.bits)
+    finite = finite_rows([*reply.values.values(), *reply.held.values()])
+    return Outcome(reply.values, reply.held, finite, grad.mean_loss(), reply.bits)
 
 
 def stack_orders(requests: Sequence[Request], orders: Sequence[Order]) -> Stack:

@@ -8,7 +8,7 @@ rows, rounded up so that changing numbers of miners seldom capture anew.
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice, pairwise
 from queue import SimpleQueue
 from typing import Any
@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from fedamd.algorithms.base import Answers, Order, Replies, Role
-from fedamd.engines.base import Request, accepted, finite_rows
+from fedamd.engines.base import Engine, Request, accepted
 from fedamd.engines.stack import Outcome, Stack, concatenate, play_stacked, stack_orders
 from fedamd.oracles.base import Oracle
 
 
-class VectorEngine:
+class VectorEngine(Engine):
     """Plays stacks of clients.
 
     `samples_at_once` bounds how many samples one gradient call works on. With `workers`, an oracle for each, chunks of
@@ -49,10 +49,11 @@ class VectorEngine:
         self._pool: Any = None  # graphs are replayed one after the other and can share their memory
 
     def execute(self, requests: Sequence[Request]) -> list[Answers]:
-        if self._threads is None:
+        with self.at_work():
             return self._execute(requests)
-        with _one_thread():
-            return self._execute(requests)
+
+    def at_work(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._threads is None else _one_thread()
 
     def _execute(self, requests: Sequence[Request]) -> list[Answers]:
         answers: list[dict[str, Replies]] = [{} for _ in requests]
@@ -132,7 +133,7 @@ class _Graph:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Keep PyTorch's own threads asleep: after every operation they spin for a while on the cores the workers need."""
+    """Keep PyTorch's own threads asleep: waking them costs more than they save, and they are in the workers' way."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -164,10 +165,8 @@ def _merge(requests: Sequence[Request]) -> list[list[tuple[int, Order]]]:
 
 def _finite(outcomes: Sequence[Outcome]) -> list[list[bool]]:
     """Which rows of each outcome are finite: one transfer from the device decides for all."""
-    rows = [finite_rows([*outcome.values.values(), *outcome.held.values()]) for outcome in outcomes]
-    fine: list[bool] = torch.cat(rows).tolist() if rows else []
-    rest = iter(fine)
-    return [list(islice(rest, len(own))) for own in rows]
+    fine = iter(torch.cat([outcome.finite for outcome in outcomes]).tolist() if outcomes else [])
+    return [list(islice(fine, len(outcome.finite))) for outcome in outcomes]
 
 
 def _divided(

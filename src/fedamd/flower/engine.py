@@ -56,7 +56,7 @@ class Parcel:
 Accepted = dict[tuple[str, int], Answer]  # by role name and client
 
 
-class FlowerEngine:
+class FlowerEngine(Engine):
     """Executes exchanges on the clients of a federation."""
 
     def __init__(
