@@ -15,6 +15,8 @@ from fedamd.oracles.base import Batch
 from fedamd.oracles.native import build
 from fedamd.oracles.native.layers import FIELDS, layers_of, unsupported
 
+_LANES = 16  # samples side by side in the C++ code
+
 
 class NativeOracle:
     """Cross-entropy of an `nn.Sequential` on a data set. Parameters are laid out as `model.parameters()` are."""
@@ -70,6 +72,8 @@ class NativeOracle:
         """Mean loss and accuracy over the whole test set."""
         if self._test.count == 0:
             raise FedamdError("the data set has no test samples to evaluate on")
+        if self._test.lanes is None:
+            self._test.arrange()  # it comes again in every round
         return self._score(x, self._test, None)
 
     def _gradient(
@@ -163,15 +167,27 @@ def _pointer(tensor: Tensor | None) -> int | None:
 class _Data(ctypes.Structure):
     """Inputs and targets; keeps the tensors it points into."""
 
-    _fields_ = (("inputs", ctypes.c_void_p), ("targets", ctypes.c_void_p), ("count", ctypes.c_int64))
+    _fields_ = (
+        ("inputs", ctypes.c_void_p),
+        ("targets", ctypes.c_void_p),
+        ("count", ctypes.c_int64),
+        ("lanes", ctypes.c_void_p),
+    )
     tensors: tuple[Tensor, ...]
 
     @classmethod
     def of(cls, inputs: Tensor, targets: Tensor) -> "_Data":
         inputs, targets = inputs.contiguous(), targets.contiguous()
-        data = cls(inputs.data_ptr(), targets.data_ptr(), len(inputs))
+        data = cls(inputs.data_ptr(), targets.data_ptr(), len(inputs), None)
         data.tensors = (inputs, targets)
         return data
+
+    def arrange(self) -> None:
+        """Put a copy of the inputs into the lanes for good: blocks of sixteen samples, side by side."""
+        inputs = self.tensors[0].flatten(1)
+        whole = torch.nn.functional.pad(inputs, (0, 0, 0, -len(inputs) % _LANES))
+        lanes = whole.view(-1, _LANES, inputs.shape[1]).transpose(1, 2).contiguous()
+        self.tensors, self.lanes = (*self.tensors, lanes), lanes.data_ptr()
 
 
 class _Batches(ctypes.Structure):

@@ -33,10 +33,12 @@ class Convolution final : public Layer {
             for (int y = 0; y < out.height; ++y)
                 parts(conv.channels, 6, [&](int first, int size) {
                     dispatch<6>(size, [&](auto O) {
-                        if (pool)
-                            pooled_row<O>(pass, b, first, y);
-                        else
+                        if (!pool)
                             plain_row<O>(pass, b, first, y);
+                        else if (pass.marks)
+                            pooled_row<O, true>(pass, b, first, y);
+                        else
+                            pooled_row<O, false>(pass, b, first, y);
                     });
                 });
     }
@@ -73,7 +75,7 @@ class Convolution final : public Layer {
         return bias ? parameters[Index(conv.channels) * weights + channel] : 0;
     }
 
-    template <int O>
+    template <int O, bool MARKED>
     void pooled_row(const Pass& pass, int b, int first, int y) const {
         const Index down = Index(kernel.stride_rows) * in.width, right = kernel.stride_columns;
         const Index offset[4] = {0, right, down, down + right};
@@ -89,7 +91,7 @@ class Convolution final : public Layer {
                 for (int p = 1; p < 4; ++p) largest.consider(acc[o][p], p);
                 const Lanes value = largest.value + offset_of(pass.parameters, first + o);
                 pass.out[at] = with_relu ? relu(value) : value;
-                if (pass.marks) {
+                if constexpr (MARKED) {
                     const Choice off = with_relu ? value <= 0 : Choice{};
                     pass.marks[at] = __builtin_convertvector(off ? Choice{} - 1 : largest.place, Marks);
                 }

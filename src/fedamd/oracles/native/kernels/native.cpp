@@ -25,6 +25,7 @@ struct Oracle {
 struct Selection {
     std::vector<int64_t> rows;
     std::vector<float> weights;
+    bool everything;  // all samples of the data, in order
 };
 
 // Samples first … last of a selection, in groups of `step` samples.
@@ -38,6 +39,7 @@ extern "C" struct Data {
     const float* inputs;
     const int64_t* targets;
     int64_t count;
+    const Lanes* lanes;  // all inputs in the lanes, block after block; null: to be put there whenever they are used
 };
 
 extern "C" struct Batches {
@@ -79,7 +81,7 @@ void parallel(Oracle& oracle, size_t count, F&& f) {
 }
 
 Selection select(const Network& network, const Data& data, const Batches& batches, int64_t model) {
-    Selection selection;
+    Selection selection{{}, {}, !batches.samples};
     const auto choose = [&](int64_t sample, float weight) {
         if (sample < 0 || sample >= data.count)
             throw std::invalid_argument("sample " + std::to_string(sample) + " is not one of the "
@@ -114,11 +116,12 @@ void work(const Network& network, Workspace& space, const Data& data, const Sele
     for (int64_t s = task.first; s < task.last; s += task.step) {
         const Group group{data.inputs, data.targets, selection.rows.data() + s, selection.weights.data() + s,
                           int(std::min(task.step, task.last - s))};
-        network.load_group(space, group);
-        const Score score = network.run(space, group, x + task.model * network.dimension, 1, task.gradient);
+        const Lanes* loaded = selection.everything && data.lanes ? data.lanes + s / LANES * network.features
+                                                                 : network.load_group(space, group);
+        const Score score = network.run(space, group, loaded, x + task.model * network.dimension, 1, task.gradient);
         task.score.loss += score.loss;
         task.score.right += score.right;
-        if (previous) network.run(space, group, previous + task.model * network.dimension, -1, task.gradient);
+        if (previous) network.run(space, group, loaded, previous + task.model * network.dimension, -1, task.gradient);
     }
 }
 

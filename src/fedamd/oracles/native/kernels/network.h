@@ -107,7 +107,7 @@ class Network {
     }
 
     // Puts the samples into the lanes; lanes without a sample are zero.
-    void load_group(Workspace& space, const Group& group) const {
+    const Lanes* load_group(Workspace& space, const Group& group) const {
         for (int b = 0; b < group.blocks(); ++b) {
             const int lanes = std::min(LANES, group.count - b * LANES);
             const float* sample[LANES];
@@ -126,20 +126,22 @@ class Network {
                 std::copy(tile, tile + width, to + f);
             }
         }
+        return space.values[0].data();
     }
 
     // Loss of the loaded group at x and, with a gradient to add `sign` times its gradient to, that too.
-    Score run(Workspace& space, const Group& group, const float* x, float sign, float* gradient) const {
+    Score run(Workspace& space, const Group& group, const Lanes* loaded, const float* x, float sign,
+              float* gradient) const {
         const size_t last = layers.size();
         Index parameter = 0;
         for (size_t l = 0; l < last; ++l) {
-            layers[l]->forward(pass(space, group.blocks(), l, x + parameter, nullptr, gradient != nullptr));
+            layers[l]->forward(pass(space, group.blocks(), loaded, l, x + parameter, nullptr, gradient != nullptr));
             parameter += layers[l]->parameters;
         }
         const Score score = cross_entropy(space, group, sign, gradient != nullptr);
         for (size_t l = last; gradient && l-- > 0;) {
             parameter -= layers[l]->parameters;
-            layers[l]->backward(pass(space, group.blocks(), l, x + parameter, gradient + parameter, true));
+            layers[l]->backward(pass(space, group.blocks(), loaded, l, x + parameter, gradient + parameter, true));
         }
         return score;
     }
@@ -196,9 +198,10 @@ class Network {
         dimension += layers.back()->parameters;
     }
 
-    Pass pass(Workspace& space, int blocks, size_t l, const float* parameters, float* gradient, bool backward) const {
+    Pass pass(Workspace& space, int blocks, const Lanes* loaded, size_t l, const float* parameters, float* gradient,
+              bool backward) const {
         const bool marked = backward && layers[l]->keeps_marks();
-        return {blocks, parameters, space.values[l].data(), space.values[l + 1].data(),
+        return {blocks, parameters, l > 0 ? space.values[l].data() : loaded, space.values[l + 1].data(),
                 marked ? space.marks[l].data() : nullptr, gradient, space.gradients[l + 1].data(),
                 l > 0 ? space.gradients[l].data() : nullptr, space.scratch.data()};
     }
