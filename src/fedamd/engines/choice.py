@@ -30,7 +30,7 @@ ORACLES = {
 _SAMPLES_AT_ONCE = {
     "autograd": 1 << 15,
     "stacked": 1 << 18,
-    "native": 320,  # five small batches: the models of a call stay in a core's cache
+    "native": 640,  # ten small batches: few calls from Python, and something left to deal out
 }
 
 
