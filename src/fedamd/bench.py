@@ -2,8 +2,8 @@
 
 The workload W: 100 clients × 600 samples, 20 clients a round, K = 10 local steps on b' = 64 samples, evaluation on
 10,000 images; LeNet-5 or the MLP on Fashion-MNIST (or random images of its shape where it is not installed: the
-arithmetic is the same). Timings are taken in turns, so that both sides see the same disturbances, and reported as
-ratios of medians.
+arithmetic is the same). Timings are taken in turns, so that both sides see the same disturbances; a ratio is the median
+of the ratios of all turns.
 """
 
 import statistics
@@ -145,7 +145,7 @@ PHASES = ("fedavg", "miners", "anchors", "evaluation")
 
 
 def bench(
-    model: str = "lenet5", repetitions: int = 7, announce: Callable[[str], None] = lambda _: None
+    model: str = "lenet5", repetitions: int = 11, announce: Callable[[str], None] = lambda _: None
 ) -> dict[str, Any]:
     """Seconds of every phase on every path, and the ratios of the plain loop to the fastest one."""
     work = Workload.of(model)
@@ -156,25 +156,27 @@ def bench(
             paths[name] = Rounds(work, make_engine(engine, oracle, work.model, work.dataset))
         except ValueError as reason:
             announce(f"{name}: {reason}")
-    seconds: dict[str, dict[str, float]] = {name: {} for name in paths}
+    taken: dict[str, dict[str, list[float]]] = {}
     for phase in PHASES:
         announce(f"{model}: {phase}")
-        for name, median in _in_turns(
-            {name: getattr(path, phase) for name, path in paths.items()}, repetitions
-        ).items():
-            seconds[name][phase] = median
+        taken[phase] = _in_turns({name: getattr(path, phase) for name, path in paths.items()}, repetitions)
+    seconds = {name: {phase: statistics.median(taken[phase][name]) for phase in PHASES} for name in paths}
     fastest = {phase: min(seconds, key=lambda name: seconds[name][phase]) for phase in PHASES}
     return {
         "model": model,
         "threads": torch.get_num_threads(),
         "seconds": seconds,
         "fastest": fastest,
-        "ratios": {phase: seconds["plain loop"][phase] / seconds[fastest[phase]][phase] for phase in PHASES},
+        "ratios": {phase: _ratio(taken[phase]["plain loop"], taken[phase][fastest[phase]]) for phase in PHASES},
     }
 
 
-def _in_turns(actions: dict[str, Callable[[], None]], repetitions: int) -> dict[str, float]:
-    """The median time of each action, one after the other in every repetition, after one that is not counted."""
+def _ratio(slow: list[float], fast: list[float]) -> float:
+    return statistics.median(a / b for a, b in zip(slow, fast, strict=True))
+
+
+def _in_turns(actions: dict[str, Callable[[], None]], repetitions: int) -> dict[str, list[float]]:
+    """The times of each action, one after the other in every repetition, after one that is not counted."""
     taken: dict[str, list[float]] = {name: [] for name in actions}
     for repetition in range(repetitions + 1):
         for name, action in actions.items():
@@ -182,7 +184,7 @@ def _in_turns(actions: dict[str, Callable[[], None]], repetitions: int) -> dict[
             action()
             if repetition:
                 taken[name].append(time.perf_counter() - begun)
-    return {name: statistics.median(times) for name, times in taken.items()}
+    return taken
 
 
 def _random_images() -> Dataset:
