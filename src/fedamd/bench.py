@@ -29,6 +29,7 @@ from fedamd.oracles.objective import flat_parameters
 
 COHORT, STEPS, SMALL, CLIENTS = 20, 10, 64, 100
 RATE = 0.01
+_PAUSE = 0.02  # seconds before each timing, until the threads of the path before have stopped spinning
 
 
 @dataclass(frozen=True)
@@ -180,6 +181,7 @@ def _in_turns(actions: dict[str, Callable[[], None]], repetitions: int) -> dict[
     taken: dict[str, list[float]] = {name: [] for name in actions}
     for repetition in range(repetitions + 1):
         for name, action in actions.items():
+            time.sleep(_PAUSE)
             begun = time.perf_counter()
             action()
             if repetition:

@@ -73,8 +73,9 @@ class VectorEngine(Engine):
         return list(answers)
 
     def evaluate(self, xs: Sequence[Tensor]) -> list[tuple[float, float]]:
-        losses, accuracies = self._oracle.evaluate(torch.stack(list(xs)))
-        return [(loss, accuracy) for loss, accuracy in torch.stack([losses, accuracies], -1).tolist()]
+        with self.at_work():
+            losses, accuracies = self._oracle.evaluate(torch.stack(list(xs)))
+            return [(loss, accuracy) for loss, accuracy in torch.stack([losses, accuracies], -1).tolist()]
 
     def _play(self, role: Role, stack: Stack) -> Outcome:
         """Chunk after chunk of rows, as even as can be."""
