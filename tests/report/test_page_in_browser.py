@@ -89,17 +89,28 @@ def test_losses_can_be_logarithmic(visit: Visit, page: str) -> None:
     assert shown.locator(".plot path.line").all()[-1].get_attribute("d") != before
 
 
-def test_narrow_ranges_have_distinct_labels(visit: Visit, tmp_path: Path) -> None:
-    points = {"x": {"rounds": [0, 1]}, "mean": [3.541, 3.542], "low": [3.541, 3.542], "high": [3.541, 3.542]}
+def loss_labels(visit: Visit, folder: Path, losses: list[float]) -> list[str]:
+    """What stands beside the axis of a curve with these values."""
+    points = {"x": {"rounds": list(range(len(losses)))}, "mean": losses, "low": losses, "high": losses}
     chart = Curves(
         title="C",
         axes=[("rounds", "rounds", "rounds")],
         panels=[("loss", "loss", "number")],
         lines=[{"label": "a", "diverged": False, "points": {"loss": points}}],
     )
-    labels = visit(write(tmp_path, [chart])).locator(".plot text[text-anchor=end]").all_text_contents()
+    return visit(write(folder, [chart])).locator(".plot text[text-anchor=end]").all_text_contents()
+
+
+def test_narrow_ranges_have_distinct_labels(visit: Visit, tmp_path: Path) -> None:
+    labels = loss_labels(visit, tmp_path, [3.541, 3.542])
     assert len(labels) > 2
     assert len(set(labels)) == len(labels)
+
+
+def test_one_spike_does_not_set_the_scale(visit: Visit, tmp_path: Path) -> None:
+    """99 losses up to 2 and one of 10²²: the axis ends at 3."""
+    labels = loss_labels(visit, tmp_path, [*([1.0, 2.0] * 49), 2.0, 1e22])
+    assert 2 <= max(map(float, labels)) <= 3
 
 
 def test_light_and_dark(visit: Visit, page: str) -> None:

@@ -1,5 +1,6 @@
 """What a reproduction leaves behind, next to its stores: tables, figures, verdicts, and one page with all of it."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -74,16 +75,21 @@ def paper_page(folder: Path) -> str:
 
 def _facts(results: Results) -> Facts:
     outcomes = [outcome for some in results.values() for outcome in some]
-    machines = sorted({run["machine"] for outcome in outcomes for run in outcome.runs})
+    machines = sorted({_without_patch(run["machine"]) for outcome in outcomes for run in outcome.runs})
     waiting = [name for name in EXPERIMENTS if name not in results]
     facts = [
-        ("experiments", ", ".join(results)),
-        ("cells", str(len(outcomes))),
+        ("experiments", f"{len(results)} of {len(EXPERIMENTS)}"),
+        ("cells", f"{len(outcomes)} of {sum(len(EXPERIMENTS[name].cells) for name in results)}"),
         ("rounds", str(Protocol().rounds)),
         ("seeds", str(Protocol().seeds)),
         ("made on", "; ".join(machines)),
     ]
     return Facts(title="", note=f"Not run yet: {', '.join(waiting)}." if waiting else "", facts=facts)
+
+
+def _without_patch(machine: str) -> str:
+    """A machine with two numbers of each version."""
+    return re.sub(r"(\d+\.\d+)\.\d+", r"\1", machine)
 
 
 def _verdict_sections(told: Sequence[claims.Verdict]) -> list[Section]:

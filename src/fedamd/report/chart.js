@@ -242,12 +242,14 @@ function curves(data) {
   } };
 }
 
-/** From the smallest to the largest value, with a little air. */
+/** From the smallest to the largest value, with a little air; a few far above all others do not set a linear scale. */
 function range(values, log) {
   if (!values.length) return log ? [0.1, 1] : [0, 1];
-  const low = values.reduce((a, b) => Math.min(a, b));
-  const high = values.reduce((a, b) => Math.max(a, b));
-  if (log) return [low / 1.1, high * 1.1];
+  const sorted = Float64Array.from(values).sort();
+  const low = sorted[0];
+  if (log) return [low / 1.1, sorted.at(-1) * 1.1];
+  const usual = sorted[Math.floor(0.98 * (sorted.length - 1))];
+  const high = usual > 0 && sorted.at(-1) > 10 * usual ? 1.5 * usual : sorted.at(-1);
   const air = (high - low || Math.abs(high) || 1) * 0.05;
   return [low >= 0 ? Math.max(0, low - air) : low - air, high + air];
 }
