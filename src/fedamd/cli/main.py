@@ -3,6 +3,7 @@
 What a command calls it imports when it is called: help and completion do not wait for PyTorch.
 """
 
+import signal
 import sys
 import time
 from typing import Annotated
@@ -71,12 +72,19 @@ def main() -> None:
         sys.stderr.close()  # the reader of our output has gone: nothing to say to nobody
         sys.exit(1)
     except (FedamdError, OSError) as error:
-        if not is_writer() and not isinstance(error, ProcessLost):
-            time.sleep(PAUSE)  # torchrun ends this process as soon as another has: only a mistake of its own is told
+        if processes() > 1:
+            _await_turn_to_speak(error)
         Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(_sentence(error))}")
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _await_turn_to_speak(error: FedamdError | OSError) -> None:
+    """torchrun ends all processes as soon as one has ended, with SIGTERM: let the one that speaks speak to its end."""
+    if not is_writer() and not isinstance(error, ProcessLost):
+        time.sleep(PAUSE)  # a mistake of all is told by the writer; what is told after this is this process's own
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _sentence(error: FedamdError | OSError) -> str:
