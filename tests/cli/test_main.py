@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -140,13 +141,18 @@ def test_what_one_process_does_is_refused_to_several(name, monkeypatch, capsys):
 
 
 def test_another_process_than_the_first_waits_before_it_tells_a_mistake(monkeypatch, capsys):
+    """Both then ignore the SIGTERM with which torchrun ends a process once another has ended."""
     naps: list[float] = []
+    ignored: list[tuple[object, ...]] = []
     monkeypatch.setattr(time, "sleep", naps.append)
+    monkeypatch.setattr(signal, "signal", lambda *what: ignored.append(what))
+    monkeypatch.setenv("WORLD_SIZE", "2")
     for rank, expected in (("0", []), ("1", [PAUSE])):
         monkeypatch.setenv("RANK", rank)
         _, errors = failing(["run", "nowhere.toml"], monkeypatch, capsys)
         assert errors == "error: there is no config file nowhere.toml\n"
         assert naps == expected
+    assert ignored == [(signal.SIGTERM, signal.SIG_IGN)] * 2
 
 
 @pytest.mark.slow
