@@ -148,7 +148,7 @@ def test_a_quick_one_is_a_small_share() -> None:
 def test_choosing() -> None:
     assert [one.name for one in chosen_experiments(["figure1", "table2"])] == ["figure1", "table2"]
     assert [cell.label for cell in only(EXPERIMENTS["table2"], ["40 clients", "FedAvg"]).cells] == ["FedAvg"]
-    with pytest.raises(FedamdError, match="there is no experiment 'table9'"):
+    with pytest.raises(FedamdError, match=r"there is no 'table9' \(did you mean table2\?\)"):
         list(chosen_experiments(["table9"]))
     with pytest.raises(FedamdError, match="leaves nothing of table2"):
         only(EXPERIMENTS["table2"], ["FedProx"])

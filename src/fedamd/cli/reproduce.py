@@ -45,7 +45,7 @@ def command(
 ) -> None:
     """Run the paper's experiments; what has been computed before is not computed again."""
     from fedamd.paper.claims import verdicts
-    from fedamd.paper.publish import ALL, publish
+    from fedamd.paper.publish import ALL, publish, tables_folder
     from fedamd.paper.reproduce import QUICK, Protocol, chosen_experiments, only, quick, reproduce
     from fedamd.paper.table import rows
 
@@ -57,10 +57,9 @@ def command(
     with Progress() as progress:
         for experiment, finished in reproduce(experiments, folder, protocol, progress, console.print):
             show_table(rows(experiment.name, finished))
-    told = (protocol.rounds, protocol.seeds) == (usual.rounds, usual.seeds)
-    target = folder if told else folder / f"{protocol.rounds}-rounds-{protocol.seeds}-seeds"
+    target = tables_folder(folder, protocol, usual)
     results = publish(folder, protocol, [quick(one) for one in ALL] if small else ALL, target)
-    show_verdicts(verdicts(results), f"after {protocol.rounds} rounds" if small or not told else "")
+    show_verdicts(verdicts(results), f"after {protocol.rounds} rounds" if small or target != folder else "")
     console.print(f"tables and figures in [bold]{escape(str(target))}[/]", highlight=False, soft_wrap=True)
 
 

@@ -16,7 +16,6 @@ from fedamd.report.curves import thinned
 from fedamd.report.page import Facts, Picture, Section, Table, Text, Tone, build_page, cell
 
 _EVERY = 4  # which rounds of a curve are on the page
-FOLDER = Path("results") / "paper"
 Results = Mapping[str, Sequence[Outcome]]
 ALL = tuple(EXPERIMENTS.values())
 _TONES: dict[claims.Answer, Tone] = {
@@ -36,6 +35,13 @@ def all_results(folder: Path, protocol: Protocol, experiments: Sequence[Experime
         if store.path(experiment.name).exists()
     }
     return {name: outcomes for name, outcomes in found.items() if outcomes}
+
+
+def tables_folder(folder: Path, protocol: Protocol, usual: Protocol) -> Path:
+    """Beside the stores; with other rounds or seeds than usual, in a folder of their own."""
+    if (protocol.rounds, protocol.seeds) == (usual.rounds, usual.seeds):
+        return folder
+    return folder / f"{protocol.rounds}-rounds-{protocol.seeds}-seeds"
 
 
 def publish(

@@ -20,6 +20,7 @@ from fedamd.data import where
 from fedamd.engines.base import Engine
 from fedamd.engines.distributed import Ranks
 from fedamd.errors import FedamdError
+from fedamd.lookup import choose
 from fedamd.paper.experiments import EXPERIMENTS, METHODS, Cell, Experiment
 from fedamd.paper.store import Store, config_hash
 from fedamd.runs.api import deferred_interrupt, engine_for
@@ -285,10 +286,8 @@ def chosen_experiments(names: Sequence[str]) -> Iterator[Experiment]:
     for name in names:
         if name == "all":
             yield from (one for one in EXPERIMENTS.values() if all(where(cell.data) for cell in one.cells))
-        elif name in EXPERIMENTS:
-            yield EXPERIMENTS[name]
         else:
-            raise FedamdError(f"there is no experiment '{name}'; there are all, {', '.join(EXPERIMENTS)}")
+            yield choose(EXPERIMENTS, name, "reproduce")
 
 
 def only(experiment: Experiment, words: Sequence[str]) -> Experiment:
