@@ -34,6 +34,7 @@ def made_run(accuracy: float, rounds: int | None = None, seed: int = 0, status: 
             "bits_down": 16_000_000 * rounds,
         }
     return {
+        "hash": f"{accuracy}-{seed}",
         "seed": seed,
         "status": status,
         "final_accuracy": accuracy,

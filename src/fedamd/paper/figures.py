@@ -1,5 +1,6 @@
 """Figures of an experiment: its curves by panel, and how every pair of rates of its grids did."""
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ def draw_curves(outcomes: Sequence[Outcome], path: Path) -> Path:
     """Accuracy against rounds, gradients and bits, a column for each panel of the experiment."""
     drawn = {panel: [curve(outcome) for outcome in own] for panel, own in panels(outcomes).items()}
     rows = [[Panel(curves, axis, "accuracy", panel) for panel, curves in drawn.items()] for axis in AXES]
-    return _small(draw_panels(rows, path, target=TARGET, dpi=_DPI))
+    return _small(draw_panels(rows, path, target=TARGET, dpi=_DPI), outcomes)
 
 
 def draw_grids(outcomes: Sequence[Outcome], path: Path) -> Path | None:
@@ -61,7 +62,7 @@ def draw_grids(outcomes: Sequence[Outcome], path: Path) -> Path | None:
         for outcome in own:
             _map(line[columns.index(outcome.label)], outcome, f"{outcome.label}\n{panel}")
     figure.suptitle("Final accuracy on seed 0, %, of each pair of rates (–: diverged)", color=INK, fontsize=11)
-    return _small(save(figure, path, dpi=_DPI))
+    return _small(save(figure, path, dpi=_DPI), outcomes)
 
 
 def _map(axes: Any, outcome: Outcome, title: str) -> None:
@@ -81,9 +82,31 @@ def _map(axes: Any, outcome: Outcome, title: str) -> None:
             axes.text(column, row, f"{value:.0f}" if value else "–", ha="center", va="center", fontsize=7, color=shade)
 
 
-def _small(path: Path) -> Path:
-    """The picture with few colours: a third of the size."""
-    from PIL import Image  # comes with matplotlib
+def is_drawn(outcomes: Sequence[Outcome], path: Path) -> bool:
+    """Whether a picture is there and shows just these runs."""
+    from PIL import Image
 
-    Image.open(path).convert("RGB").quantize(_COLOURS).save(path, optimize=True)
+    if not path.exists():
+        return False
+    with Image.open(path) as picture:
+        return bool(picture.info.get("runs") == _runs(outcomes))
+
+
+def _small(path: Path, outcomes: Sequence[Outcome]) -> Path:
+    """The picture with few colours, a third of the size, and a note of the runs it shows."""
+    from PIL import Image, PngImagePlugin  # comes with matplotlib
+
+    note = PngImagePlugin.PngInfo()
+    note.add_text("runs", _runs(outcomes))
+    Image.open(path).convert("RGB").quantize(_COLOURS).save(path, optimize=True, pnginfo=note)
     return path
+
+
+def _runs(outcomes: Sequence[Outcome]) -> str:
+    """A digest of all runs behind these outcomes."""
+    runs = [
+        run
+        for one in outcomes
+        for run in (*one.grid.values(), *(run for pair in one.repeated.values() for run in pair))
+    ]
+    return hashlib.sha256("".join(run["hash"] for run in runs).encode()).hexdigest()[:16]

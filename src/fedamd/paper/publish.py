@@ -8,7 +8,7 @@ from pathlib import Path
 from fedamd.errors import FedamdError
 from fedamd.paper import claims, table
 from fedamd.paper.experiments import EXPERIMENTS, TARGET, Experiment
-from fedamd.paper.figures import curve, draw_curves, draw_grids
+from fedamd.paper.figures import curve, draw_curves, draw_grids, is_drawn
 from fedamd.paper.reproduce import Outcome, Protocol, stored
 from fedamd.paper.store import Store
 from fedamd.report.content import curve_section
@@ -54,16 +54,16 @@ def publish(
         told = table.rows(name, outcomes)
         _write(target / f"{name}.md", table.markdown(EXPERIMENTS[name].title, told))
         _write(target / f"{name}.csv", table.as_csv(told))
-        draw_figures(name, outcomes, folder, target)
+        draw_figures(name, outcomes, target)
     if results:
         _write(target / "claims.md", claims.markdown(claims.verdicts(results)))
     return results
 
 
-def draw_figures(name: str, outcomes: Sequence[Outcome], folder: Path, target: Path) -> None:
-    """NAME.png and NAME-rates.png, unless they are there and no run has been stored since."""
+def draw_figures(name: str, outcomes: Sequence[Outcome], target: Path) -> None:
+    """NAME.png and NAME-rates.png, unless they show these runs already."""
     curves = target / f"{name}.png"
-    if not curves.exists() or curves.stat().st_mtime < (folder / f"{name}.jsonl").stat().st_mtime:
+    if not is_drawn(outcomes, curves):
         draw_curves(outcomes, curves)
         draw_grids(outcomes, _rates_path(target, name))
 
