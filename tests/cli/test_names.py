@@ -5,10 +5,9 @@ from typing import get_args
 import pytest
 
 from fedamd.algorithms import ALGORITHMS
-from fedamd.cli import names, reproduce
+from fedamd.cli import names
 from fedamd.data.fetch import REMOTES
 from fedamd.engines import ENGINES, ORACLES
-from fedamd.paper import publish
 from fedamd.runs.config import Config
 from fedamd.theory import planner
 
@@ -28,10 +27,6 @@ from fedamd.theory import planner
 )
 def test_written_down_as_they_are(written, real):
     assert written == tuple(real)
-
-
-def test_the_folder_of_the_reproduction_is_one():
-    assert reproduce.FOLDER == publish.FOLDER
 
 
 def test_a_name_and_the_last_of_several():
