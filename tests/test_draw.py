@@ -27,7 +27,7 @@ def test_the_mixer_is_splitmix64():
     step = 0x9E3779B97F4A7C15
     assert tuple(draw._mix((1234567 + n * step) % 2**64) for n in range(5)) == SPLITMIX
     states = torch.tensor([draw._signed((1234567 + n * step) % 2**64) for n in range(5)])
-    assert [value % 2**64 for value in draw._mix_tensor(states).tolist()] == list(SPLITMIX)
+    assert [value % 2**64 for value in draw._mixed(states).tolist()] == list(SPLITMIX)
 
 
 @given(seed=st.integers(0, 2**63 - 1), purpose=st.sampled_from(Purpose), address=st.lists(words, max_size=4))

@@ -46,14 +46,30 @@ def _signed(z: int) -> int:
     return z - (1 << 64) if z >> 63 else z
 
 
-def _mix_tensor(z: Tensor) -> Tensor:
-    """`_mix`, elementwise: int64 arithmetic wraps round as 64-bit words do; a shift must be made logical by a mask."""
-    z = z + _signed(_STEP)
+def _mixed(z: Tensor) -> Tensor:
+    """`_mix` of every element, in place of it.
+
+    int64 arithmetic wraps round as that of 64-bit words does; a shift must be made logical by a mask.
+    """
+    if z.device.type == "cpu":
+        _mix_array(z.numpy().view(np.uint64))
+        return z
+    z += _signed(_STEP)
     for shift, multiplier in zip(_SHIFTS, _MULTIPLIERS, strict=False):
         z ^= (z >> shift).bitwise_and_(_WORD >> shift)
         z *= _signed(multiplier)
     z ^= (z >> _SHIFTS[2]).bitwise_and_(_WORD >> _SHIFTS[2])
     return z
+
+
+def _mix_array(z: np.ndarray) -> None:
+    """The same in NumPy, which on a CPU takes half the time: it has unsigned words and needs no masks."""
+    z += np.uint64(_STEP)
+    shifted = np.empty_like(z)
+    for shift, multiplier in zip(_SHIFTS, _MULTIPLIERS, strict=False):
+        z ^= np.right_shift(z, np.uint64(shift), out=shifted)
+        z *= np.uint64(multiplier)
+    z ^= np.right_shift(z, np.uint64(_SHIFTS[2]), out=shifted)
 
 
 def bits(seed: int, purpose: Purpose, *address: int) -> int:
@@ -78,7 +94,7 @@ def words(beginnings: Sequence[int], device: torch.device) -> Tensor:
 def keys(beginnings: Tensor, *address: Tensor) -> Tensor:
     """`bits` continued over tensors: int64 tensors that broadcast against one another."""
     for part in address:
-        beginnings = _mix_tensor(beginnings ^ part)
+        beginnings = _mixed(beginnings ^ part)
     return beginnings
 
 
@@ -90,7 +106,7 @@ def uniform(seed: int, purpose: Purpose, *address: int) -> float:
 
 def uniforms(rows: Tensor, count: int, dtype: torch.dtype) -> Tensor:
     """`count` numbers in [0, 1) for every key of `rows`; 24 random bits each, which float32 holds exactly."""
-    words = _mix_tensor(rows.unsqueeze(-1) ^ torch.arange(count, device=rows.device))
+    words = _mixed(rows.unsqueeze(-1) ^ torch.arange(count, device=rows.device))
     return ((words >> 40) & (_WORD >> 40)).to(dtype) * 2.0**-24
 
 
@@ -123,17 +139,20 @@ def positions(rows: Tensor, sizes: Sequence[int], count: int | None) -> tuple[Te
         whole = column.expand(len(sizes), largest)
         return whole, torch.ones_like(whole, dtype=torch.bool)
     low = (1 << largest.bit_length()) - 1  # the low bits of a score carry the position: no ties, no second look-up
-    scores = _mix_tensor(rows.unsqueeze(-1) ^ column).bitwise_and_(_LAST ^ low).bitwise_or_(column)
+    scores = _mixed(rows.unsqueeze(-1) ^ column).bitwise_and_(_LAST ^ low).bitwise_or_(column)
     if min(sizes) < largest:
         scores.masked_fill_(column >= upload(sizes, rows.device).unsqueeze(-1), _LAST)
     chosen = _smallest(scores, width)
+    if min(sizes) == largest:
+        return chosen & low, torch.ones_like(chosen, dtype=torch.bool)
     real = chosen != _LAST
     return torch.where(real, chosen & low, 0), real
 
 
 def _smallest(scores: Tensor, count: int) -> Tensor:
-    """The `count` smallest of every row, in increasing order."""
+    """The `count` smallest of every row, in increasing order; the scores are lost."""
     if scores.device.type != "cpu":
         return scores.topk(count, dim=-1, largest=False, sorted=True).values
-    # on a CPU NumPy's selection is several times faster
-    return torch.from_numpy(np.sort(np.partition(scores.numpy(), count - 1)[:, :count]))
+    array = scores.numpy()
+    array.partition(count - 1)  # on a CPU NumPy's selection is several times faster
+    return torch.from_numpy(np.sort(array[:, :count]))

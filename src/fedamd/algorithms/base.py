@@ -66,6 +66,10 @@ class Gradient(Protocol):
         """∇f_i(x; B) − ∇f_i(previous; B); exactly zero, and no gradient spent, where both are the same tensor."""
         ...
 
+    def corrected(self, g: Tensor, x: Tensor, previous: Tensor, batch: Batch) -> Tensor:
+        """g − ∇f_i(previous; B) + ∇f_i(x; B), the step of recursive estimators: an engine may have a faster way."""
+        return g + self.difference(x, previous, batch)
+
     def step(self, x: Tensor, eta: Tensor, batch: Batch) -> Tensor:
         """x − η·∇f_i(x; B): an engine may have a faster way to take this plain step of SGD."""
         return x - eta * self(x, batch)

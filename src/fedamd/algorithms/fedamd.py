@@ -67,7 +67,7 @@ def mine(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     x = previous = task.x
     g = task.bullseye
     for batch in batches:
-        g = g + grad.difference(x, previous, batch)
+        g = grad.corrected(g, x, previous, batch)
         previous, x = x, x - task.eta_l * g
     return Reply(delta=task.x - x)
 

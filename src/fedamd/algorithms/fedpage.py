@@ -26,7 +26,7 @@ from fedamd.oracles.base import Batch
 def walk_from_estimate(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """Bring the server's estimate to x_t on the client's own data, and take K recursive steps along it."""
     large, *small = batches
-    g = task.g + grad.difference(task.x, task.previous, large)
+    g = grad.corrected(task.g, task.x, task.previous, large)
     return Reply(delta=task.x - recursive_steps(task.x, g, task.eta_l, small, grad))
 
 

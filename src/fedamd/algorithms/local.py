@@ -54,6 +54,6 @@ def recursive_steps(x: Tensor, g: Tensor, eta_l: Tensor, batches: Sequence[Batch
     """
     previous = x
     for batch in batches:
-        g = g + grad.difference(x, previous, batch)
+        g = grad.corrected(g, x, previous, batch)
         previous, x = x, x - eta_l * g
     return x

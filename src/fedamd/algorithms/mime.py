@@ -47,7 +47,7 @@ def walk_with_momentum(task: Task, batches: Sequence[Batch], grad: Gradient) -> 
     """Mime: K steps along the server's momentum and SVRG-corrected gradients. At k = 0 the correction cancels."""
     y = task.x
     for batch in batches:
-        g = grad.difference(y, task.x, batch) + task.c
+        g = grad.corrected(task.c, y, task.x, batch)
         y = y - task.eta_l * ((1 - task.beta) * g + task.beta * task.s)
     return Reply(delta=task.x - y)
 

@@ -66,11 +66,20 @@ class RecordingGradient(Gradient):
 
     def difference(self, x: Tensor, previous: Tensor, batch: Batch) -> Tensor:
         if x is previous:
-            (self._losses[id(batch)],) = _summed((self._oracle.loss(x, part),) for part in self._parts(batch))
+            self._see_loss(x, batch)
             return torch.zeros_like(x)
         parts = self._parts(batch)
         gradient, self._losses[id(batch)] = _summed(self._oracle.difference(x, previous, part) for part in parts)
         return gradient
+
+    def corrected(self, g: Tensor, x: Tensor, previous: Tensor, batch: Batch) -> Tensor:
+        if x is previous:
+            self._see_loss(x, batch)
+            return g
+        if self._stepper is None:
+            return super().corrected(g, x, previous, batch)
+        g, self._losses[id(batch)] = self._stepper.corrected(g, x, previous, batch)
+        return g
 
     def step(self, x: Tensor, eta: Tensor, batch: Batch) -> Tensor:
         if self._stepper is None:
@@ -81,6 +90,9 @@ class RecordingGradient(Gradient):
     def mean_loss(self) -> Tensor | None:
         """The mean over the batches, () or (n,); None where nothing was evaluated."""
         return torch.stack(list(self._losses.values())).mean(0) if self._losses else None
+
+    def _see_loss(self, x: Tensor, batch: Batch) -> None:
+        (self._losses[id(batch)],) = _summed((self._oracle.loss(x, part),) for part in self._parts(batch))
 
     def _parts(self, batch: Batch) -> list[Batch]:
         """The weights of a batch sum to one, so the gradients of its parts simply add up."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from threading import Lock
 
 import torch
 from torch import Tensor
@@ -77,11 +78,26 @@ class Outcome:
         return Outcome(values, held, next(rest), None if self.losses is None else next(rest), self.bits)
 
 
-def concatenate(outcomes: Sequence[Outcome]) -> Outcome:
-    """Outcomes of consecutive rows as one."""
-    if len(outcomes) == 1:
-        return outcomes[0]
-    return outcomes[0].map([torch.cat(parts) for parts in zip(*(one.tensors() for one in outcomes), strict=True)])
+class Assembly:
+    """Outcomes of parts of the rows as one of all: each part is put in its place by the thread that played it."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._lock = Lock()
+        self._whole: Outcome | None = None
+
+    def put(self, start: int, part: Outcome) -> None:
+        """The outcome of the rows from `start` on."""
+        with self._lock:
+            if self._whole is None:
+                self._whole = part.map([t.new_empty((self._rows, *t.shape[1:])) for t in part.tensors()])
+        for whole, rows in zip(self._whole.tensors(), part.tensors(), strict=True):
+            whole[start : start + len(rows)] = rows
+
+    def whole(self) -> Outcome:
+        """When every row is there."""
+        assert self._whole is not None
+        return self._whole
 
 
 def play_stacked(role: Role, stack: Stack, oracle: Oracle, micro_batch: int | None) -> Outcome:

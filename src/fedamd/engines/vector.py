@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from itertools import islice, pairwise
+from itertools import islice
 from queue import SimpleQueue
 from typing import Any
 
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from fedamd.algorithms.base import Answers, Order, Replies, Role
 from fedamd.engines.base import Engine, Request, accepted
-from fedamd.engines.stack import Outcome, Stack, concatenate, play_stacked, stack_orders
+from fedamd.engines.stack import Assembly, Outcome, Stack, play_stacked, stack_orders
 from fedamd.oracles.base import Oracle
 
 
@@ -84,20 +84,20 @@ class VectorEngine(Engine):
         workers = max(1, self._workers)
         count = min(len(stack), -(-len(stack) // (rows * workers)) * workers)  # as many for one worker as for another
         bounds = [len(stack) * chunk // count for chunk in range(count + 1)]
-        chunks = [stack.rows(start, stop) for start, stop in pairwise(bounds)]
-        if self._threads is None:
-            return concatenate([self._play_chunk(role, chunk) for chunk in chunks])
-        return concatenate(list(self._threads.map(lambda chunk: self._play_beside(role, chunk), chunks)))
+        if count == 1:
+            return self._play_chunk(role, stack)
+        assembly = Assembly(len(stack))
 
-    def _play_beside(self, role: Role, stack: Stack) -> Outcome:
-        """A chunk in this thread, with an oracle no other thread is using."""
-        oracle = self._idle.get()
-        try:
-            return play_stacked(role, stack, oracle, self._micro_batch)
-        finally:
-            self._idle.put(oracle)
+        def play(start: int, stop: int) -> None:
+            assembly.put(start, self._play_chunk(role, stack.rows(start, stop)))
+
+        side_by_side = map if self._threads is None else self._threads.map
+        list(side_by_side(play, bounds[:-1], bounds[1:]))
+        return assembly.whole()
 
     def _play_chunk(self, role: Role, stack: Stack) -> Outcome:
+        if self._threads is not None:
+            return self._play_beside(role, stack)
         if not stack.noise.is_cuda:
             return play_stacked(role, stack, self._oracle, self._micro_batch)
         rows = _rounded_up(len(stack))
@@ -109,6 +109,14 @@ class VectorEngine(Engine):
                 lambda padded: play_stacked(role, padded, self._oracle, self._micro_batch), stack, rows, self._pool
             )
         return self._graphs[key](stack)
+
+    def _play_beside(self, role: Role, stack: Stack) -> Outcome:
+        """A chunk in this thread, with an oracle no other thread is using."""
+        oracle = self._idle.get()
+        try:
+            return play_stacked(role, stack, oracle, self._micro_batch)
+        finally:
+            self._idle.put(oracle)
 
 
 class _Graph:

@@ -25,10 +25,14 @@ class Batch:
 
 @runtime_checkable
 class Stepper(Protocol):
-    """What an oracle may be besides: one that takes a step of SGD faster than by handing out its gradient."""
+    """What an oracle may be besides: one with shorter ways for what local steps do with its gradients."""
 
     def step(self, x: Tensor, eta: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """x − η·∇f(x; B) and f(x; B)."""
+        ...
+
+    def corrected(self, g: Tensor, x: Tensor, previous: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """g − ∇f(previous; B) + ∇f(x; B) and f(x; B)."""
         ...
 
 

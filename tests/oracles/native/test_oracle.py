@@ -234,6 +234,23 @@ def test_a_step_is_a_step_along_the_gradient(length: int) -> None:
     assert_near(oracle.step(x[2], eta[2], row)[0], x[2] - 2.0 * gradient[2])
 
 
+@pytest.mark.parametrize("length", [33, 300])
+def test_a_corrected_estimate_has_the_difference_added(length: int) -> None:
+    """For a stack, and for a model alone, whose batch may be cut in pieces: the estimate is counted once."""
+    torch.manual_seed(0)
+    oracle = NativeOracle(small(), dataset((2, 8, 8), 5), threads=2)
+    g, x, previous = torch.randn(3, 3, oracle.dimension).unbind()
+    batch = uniform(3, length)
+    difference, loss = oracle.difference(x, previous, batch)
+    corrected, loss_there = oracle.corrected(g, x, previous, batch)
+    assert_near(corrected, g + difference)
+    assert torch.equal(loss_there, loss)
+    row = Batch(batch.samples[2], batch.weights[2])
+    assert_near(oracle.corrected(g[2], x[2], previous[2], row)[0], g[2] + difference[2])
+    empty = Batch(batch.samples, torch.zeros_like(batch.weights))
+    assert torch.equal(oracle.corrected(g, x, previous, empty)[0], g)
+
+
 def test_nan_stays_visible() -> None:
     """One NaN among the inputs: it must not be lost in ReLU or pooling."""
     torch.manual_seed(0)
@@ -288,8 +305,10 @@ def test_refuses_shapes_and_types_that_do_not_fit() -> None:
         oracle.gradient(x, replace(batch, weights=batch.weights[1:]))
     with pytest.raises(FedamdError, match=r"int64 samples and float32 weights, not torch.int32"):
         oracle.gradient(x, replace(batch, samples=batch.samples.int()))
-    with pytest.raises(FedamdError, match=r"previous"):
+    with pytest.raises(FedamdError, match=r"what goes with it \(2, "):
         oracle.difference(x, x.expand(2, -1), batch)
+    with pytest.raises(FedamdError, match=r"what goes with it \(2, "):
+        oracle.corrected(x.expand(2, -1), x, x, batch)
 
 
 @pytest.mark.parametrize(

@@ -53,16 +53,20 @@ class NativeOracle:
 
     def gradient(self, x: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """∇f(x; B) and f(x; B)."""
-        return self._gradient(x, None, batch)
+        return self._gradient(x, batch)
 
     def difference(self, x: Tensor, previous: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """∇f(x; B) − ∇f(previous; B) and f(x; B): the samples are brought into the lanes once for both."""
-        return self._gradient(x, previous, batch)
+        return self._gradient(x, batch, previous=previous)
+
+    def corrected(self, g: Tensor, x: Tensor, previous: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """g − ∇f(previous; B) + ∇f(x; B) and f(x; B): summed up from g on instead of from zero."""
+        return self._gradient(x, batch, previous=previous, start=g)
 
     def step(self, x: Tensor, eta: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """x − η·∇f(x; B) and f(x; B): the step is taken while the gradient is still in a core's cache."""
         rates = torch.as_tensor(eta, dtype=torch.float32).expand(*x.shape[:-1], 1).contiguous()
-        return self._gradient(x, None, batch, rates)
+        return self._gradient(x, batch, rates=rates)
 
     def loss(self, x: Tensor, batch: Batch) -> Tensor:
         """f(x; B) alone: a forward pass."""
@@ -77,15 +81,18 @@ class NativeOracle:
         return self._score(x, self._test, None)
 
     def _gradient(
-        self, x: Tensor, previous: Tensor | None, batch: Batch, rates: Tensor | None = None
+        self,
+        x: Tensor,
+        batch: Batch,
+        *,
+        previous: Tensor | None = None,
+        start: Tensor | None = None,
+        rates: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         x = self._parameters(x)
-        if previous is not None:
-            previous = self._parameters(previous)
-            if previous.shape != x.shape:
-                raise FedamdError(f"x has the shape {tuple(x.shape)} and previous {tuple(previous.shape)}")
+        previous, start = (None if other is None else self._alike(other, x) for other in (previous, start))
         result, loss = torch.empty_like(x), x.new_empty(x.shape[:-1])
-        batches, given = _Batches.of(batch, x), [_pointer(tensor) for tensor in (x, previous, rates)]
+        batches, given = _Batches.of(batch, x), [_pointer(tensor) for tensor in (x, previous, start, rates)]
         _check(
             self._library.fedamd_gradient(self._handle, self._train, batches, *given, _pointer(result), _pointer(loss))
         )
@@ -97,6 +104,12 @@ class NativeOracle:
         batches = _Batches.of(batch, x) if batch else _Batches.everything(data, x)
         _check(self._library.fedamd_score(self._handle, data, batches, _pointer(x), _pointer(loss), _pointer(accuracy)))
         return loss, accuracy
+
+    def _alike(self, other: Tensor, x: Tensor) -> Tensor:
+        other = self._parameters(other)
+        if other.shape != x.shape:
+            raise FedamdError(f"x has the shape {tuple(x.shape)} and what goes with it {tuple(other.shape)}")
+        return other
 
     def _parameters(self, x: Tensor) -> Tensor:
         if x.dtype != torch.float32 or x.device.type != "cpu":
@@ -129,7 +142,7 @@ def _load() -> ctypes.CDLL:
     library = ctypes.CDLL(str(build.FOLDER / build.library_name()))
     integers, pointer, number = ctypes.POINTER(ctypes.c_int64), ctypes.c_void_p, ctypes.c_int64
     library.fedamd_create.argtypes = [integers, number, integers, number, number, ctypes.POINTER(pointer), integers]
-    library.fedamd_gradient.argtypes = [pointer, _Data, _Batches, pointer, pointer, pointer, pointer, pointer]
+    library.fedamd_gradient.argtypes = [pointer, _Data, _Batches, *[pointer] * 6]
     library.fedamd_score.argtypes = [pointer, _Data, _Batches, pointer, pointer, pointer]
     library.fedamd_destroy.argtypes = [pointer]
     library.fedamd_destroy.restype = None

@@ -111,8 +111,9 @@ std::vector<Selection> select_all(const Network& network, const Data& data, cons
 }
 
 void work(const Network& network, Workspace& space, const Data& data, const Selection& selection, const float* x,
-          const float* previous, Task& task) {
-    if (task.gradient) std::fill(task.gradient, task.gradient + network.dimension, 0.0f);
+          const float* previous, const float* start, Task& task) {
+    if (task.gradient && start) std::copy_n(start + task.model * network.dimension, network.dimension, task.gradient);
+    if (task.gradient && !start) std::fill_n(task.gradient, network.dimension, 0.0f);
     for (int64_t s = task.first; s < task.last; s += task.step) {
         const Group group{data.inputs, data.targets, selection.rows.data() + s, selection.weights.data() + s,
                           int(std::min(task.step, task.last - s))};
@@ -162,10 +163,10 @@ const char* fedamd_create(const int64_t* layers, int64_t count, const int64_t* s
 
 void fedamd_destroy(void* handle) { delete static_cast<Oracle*>(handle); }
 
-// gradient (models × d) and loss (models) at x, minus the gradient at `previous` where that is not null. With `rates`
-// (models), where a step of that size along the gradient leads from x, in the gradient's place.
+// gradient (models × d) and loss (models) at x. Where they are not null: minus the gradient at `previous`, plus `start`,
+// and with `rates` (models) where a step of that size along the gradient leads from x, in the gradient's place.
 const char* fedamd_gradient(void* handle, Data data, Batches batches, const float* x, const float* previous,
-                            const float* rates, float* gradient, float* loss) {
+                            const float* start, const float* rates, float* gradient, float* loss) {
     return guarded([&] {
         Oracle& oracle = *static_cast<Oracle*>(handle);
         const Network& network = oracle.network;
@@ -184,7 +185,8 @@ const char* fedamd_gradient(void* handle, Data data, Batches batches, const floa
                                  gradient + m * network.dimension, {}});
         }
         parallel(oracle, tasks.size(), [&](Workspace& space, size_t i) {
-            work(network, space, data, selections[tasks[i].model], x, previous, tasks[i]);
+            const bool first = tasks[i].first == 0;  // the only piece of its model, or the first of several
+            work(network, space, data, selections[tasks[i].model], x, previous, first ? start : nullptr, tasks[i]);
             if (rates && batches.models > 1) step(network, x, rates, tasks[i]);
         });
         std::vector<double> losses(batches.models);
@@ -210,7 +212,7 @@ const char* fedamd_score(void* handle, Data data, Batches batches, const float* 
             for (int64_t s = 0, n = int64_t(of(m).rows.size()); s < n; s += GROUP * LANES)
                 tasks.push_back({m, s, std::min<int64_t>(n, s + GROUP * LANES), GROUP * LANES, nullptr, {}});
         parallel(oracle, tasks.size(), [&](Workspace& space, size_t i) {
-            work(oracle.network, space, data, of(tasks[i].model), x, nullptr, tasks[i]);
+            work(oracle.network, space, data, of(tasks[i].model), x, nullptr, nullptr, tasks[i]);
         });
         std::vector<Score> totals(batches.models);
         for (const Task& task : tasks) {
