@@ -1,4 +1,4 @@
-"""Builds the native gradient oracle along with the package, where that works; pyproject.toml says everything else."""
+"""Builds the native library along with the package, where that works; pyproject.toml says everything else."""
 
 import importlib.util
 from pathlib import Path
@@ -7,7 +7,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError
 
-NATIVE = Path("src/fedamd/oracles/native")
+NATIVE = Path("src/fedamd/native")
 
 spec = importlib.util.spec_from_file_location("native_build", NATIVE / "build.py")
 native_build = importlib.util.module_from_spec(spec)
@@ -24,11 +24,11 @@ class BuildNative(build_ext):
         try:
             native_build.build(Path(self.get_ext_fullpath(ext.name)).parent)
         except native_build.BuildError as error:
-            raise CompileError(f"fedamd works without its native oracle, only slower: {error}") from error
+            raise CompileError(f"fedamd works without its native library, only slower: {error}") from error
 
 
 sources = sorted(map(str, (NATIVE / "kernels").glob("*.cpp")))
 setup(
-    ext_modules=[Extension("fedamd.oracles.native._native", sources, optional=True)],
+    ext_modules=[Extension("fedamd.native._native", sources, optional=True)],
     cmdclass={"build_ext": BuildNative},
 )

@@ -2,6 +2,7 @@
 
 import math
 from itertools import combinations
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -118,15 +119,18 @@ def naive_positions(row: int, size: int, count: int | None, largest: int) -> lis
     return sorted(scores, key=scores.__getitem__)[: size if count is None else count]
 
 
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("reason", [None, "without the native library"])
 @settings(deadline=None)
 @given(
     rows=st.lists(words, min_size=1, max_size=5),
     data=st.data(),
     count=st.one_of(st.none(), st.integers(1, 40)),
 )
-def test_positions_are_the_smallest_scores_of_each_row(rows, data, count):
+def test_positions_are_the_smallest_scores_of_each_row(reason, rows, data, count):
     sizes = data.draw(st.lists(st.integers(1, 30), min_size=len(rows), max_size=len(rows)))
-    position, real = draw.positions(torch.tensor(rows), sizes, count)
+    with patch.object(draw, "available", return_value=reason):
+        position, real = draw.positions(torch.tensor(rows), sizes, count)
     width = max(sizes) if count is None else min(count, max(sizes))
     assert position.shape == real.shape == (len(rows), width)
     for row, size, found, is_real in zip(rows, sizes, position.tolist(), real.tolist(), strict=True):

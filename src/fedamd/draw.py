@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from enum import IntEnum
 from functools import lru_cache
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from fedamd.native import available
+from fedamd.native.batches import smallest
 from fedamd.transfer import upload
 
 _WORD = (1 << 64) - 1
@@ -51,25 +52,12 @@ def _mixed(z: Tensor) -> Tensor:
 
     int64 arithmetic wraps round as that of 64-bit words does; a shift must be made logical by a mask.
     """
-    if z.device.type == "cpu":
-        _mix_array(z.numpy().view(np.uint64))
-        return z
     z += _signed(_STEP)
     for shift, multiplier in zip(_SHIFTS, _MULTIPLIERS, strict=False):
         z ^= (z >> shift).bitwise_and_(_WORD >> shift)
         z *= _signed(multiplier)
     z ^= (z >> _SHIFTS[2]).bitwise_and_(_WORD >> _SHIFTS[2])
     return z
-
-
-def _mix_array(z: np.ndarray) -> None:
-    """The same in NumPy, which on a CPU takes half the time: it has unsigned words and needs no masks."""
-    z += np.uint64(_STEP)
-    shifted = np.empty_like(z)
-    for shift, multiplier in zip(_SHIFTS, _MULTIPLIERS, strict=False):
-        z ^= np.right_shift(z, np.uint64(shift), out=shifted)
-        z *= np.uint64(multiplier)
-    z ^= np.right_shift(z, np.uint64(_SHIFTS[2]), out=shifted)
 
 
 def bits(seed: int, purpose: Purpose, *address: int) -> int:
@@ -134,25 +122,24 @@ def positions(rows: Tensor, sizes: Sequence[int], count: int | None) -> tuple[Te
     """
     largest = max(sizes)
     width = largest if count is None else min(count, largest)
-    column = torch.arange(largest, device=rows.device)
     if min(sizes) == largest and width == largest:
-        whole = column.expand(len(sizes), largest)
+        whole = torch.arange(largest, device=rows.device).expand(len(sizes), largest)
         return whole, torch.ones_like(whole, dtype=torch.bool)
+    on_cpu = rows.device.type == "cpu"
+    chosen = smallest(rows, sizes, width) if on_cpu and not available() else _smallest(rows, sizes, width)
+    if min(sizes) == largest:
+        return chosen, torch.ones_like(chosen, dtype=torch.bool)
+    real = chosen >= 0
+    return torch.where(real, chosen, 0), real
+
+
+def _smallest(rows: Tensor, sizes: Sequence[int], width: int) -> Tensor:
+    """For every key, the `width` positions of 0 … size − 1 with the smallest scores; −1 where there are no more."""
+    largest = max(sizes)
+    column = torch.arange(largest, device=rows.device)
     low = (1 << largest.bit_length()) - 1  # the low bits of a score carry the position: no ties, no second look-up
     scores = _mixed(rows.unsqueeze(-1) ^ column).bitwise_and_(_LAST ^ low).bitwise_or_(column)
     if min(sizes) < largest:
         scores.masked_fill_(column >= upload(sizes, rows.device).unsqueeze(-1), _LAST)
-    chosen = _smallest(scores, width)
-    if min(sizes) == largest:
-        return chosen & low, torch.ones_like(chosen, dtype=torch.bool)
-    real = chosen != _LAST
-    return torch.where(real, chosen & low, 0), real
-
-
-def _smallest(scores: Tensor, count: int) -> Tensor:
-    """The `count` smallest of every row, in increasing order; the scores are lost."""
-    if scores.device.type != "cpu":
-        return scores.topk(count, dim=-1, largest=False, sorted=True).values
-    array = scores.numpy()
-    array.partition(count - 1)  # on a CPU NumPy's selection is several times faster
-    return torch.from_numpy(np.sort(array[:, :count]))
+    chosen = scores.topk(width, dim=-1, largest=False, sorted=True).values
+    return torch.where(chosen == _LAST, -1, chosen & low)

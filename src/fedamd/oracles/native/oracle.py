@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from fedamd.data.base import Dataset
 from fedamd.errors import FedamdError
+from fedamd.native.library import available, check, declare, load
 from fedamd.oracles.base import Batch
-from fedamd.oracles.native import build
 from fedamd.oracles.native.layers import FIELDS, layers_of, unsupported
 
 _LANES = 16  # samples side by side in the C++ code
@@ -25,14 +25,14 @@ class NativeOracle:
         reason = available() or unsupported(model, dataset)
         if reason is not None:
             raise FedamdError(f"the native oracle cannot be used: {reason}")
-        self._library = _load()
+        self._library = _library()
         self._train = _Data.of(dataset.inputs, dataset.targets)
         self._test = _Data.of(dataset.test_inputs, dataset.test_targets)
         layers = [value for layer in layers_of(model) for value in layer]
         shape = dataset.inputs.shape[1:]
         self._handle = ctypes.c_void_p()
         dimension = ctypes.c_int64()
-        _check(
+        check(
             self._library.fedamd_create(
                 (ctypes.c_int64 * len(layers))(*layers),
                 len(layers) // FIELDS,
@@ -93,7 +93,7 @@ class NativeOracle:
         previous, start = (None if other is None else self._alike(other, x) for other in (previous, start))
         result, loss = torch.empty_like(x), x.new_empty(x.shape[:-1])
         batches, given = _Batches.of(batch, x), [_pointer(tensor) for tensor in (x, previous, start, rates)]
-        _check(
+        check(
             self._library.fedamd_gradient(self._handle, self._train, batches, *given, _pointer(result), _pointer(loss))
         )
         return result, loss
@@ -102,7 +102,7 @@ class NativeOracle:
         x = self._parameters(x)
         loss, accuracy = x.new_empty(x.shape[:-1]), x.new_empty(x.shape[:-1])
         batches = _Batches.of(batch, x) if batch else _Batches.everything(data, x)
-        _check(self._library.fedamd_score(self._handle, data, batches, _pointer(x), _pointer(loss), _pointer(accuracy)))
+        check(self._library.fedamd_score(self._handle, data, batches, _pointer(x), _pointer(loss), _pointer(accuracy)))
         return loss, accuracy
 
     def _alike(self, other: Tensor, x: Tensor) -> Tensor:
@@ -122,55 +122,19 @@ class NativeOracle:
 
 
 @cache
-def available() -> str | None:
-    """Why the native library cannot be used here; None if it can."""
-    library = build.FOLDER / build.library_name()
-    if not library.exists():
-        others = any(build.FOLDER.glob("_native-*.so"))
-        state = "was built for another CPU or from other sources" if others else "is not built"
-        return f"its library {state}; `python -m fedamd.oracles.native` builds it (with a C++ compiler)"
-    try:
-        _load()
-    except OSError as error:
-        return f"its library does not load ({error}); `python -m fedamd.oracles.native` builds it again"
-    return None
-
-
-@cache
-def _load() -> ctypes.CDLL:
-    _keep_freed_memory()
-    library = ctypes.CDLL(str(build.FOLDER / build.library_name()))
+def _library() -> ctypes.CDLL:
+    library = load()
     integers, pointer, number = ctypes.POINTER(ctypes.c_int64), ctypes.c_void_p, ctypes.c_int64
-    library.fedamd_create.argtypes = [integers, number, integers, number, number, ctypes.POINTER(pointer), integers]
-    library.fedamd_gradient.argtypes = [pointer, _Data, _Batches, *[pointer] * 6]
-    library.fedamd_score.argtypes = [pointer, _Data, _Batches, pointer, pointer, pointer]
-    library.fedamd_destroy.argtypes = [pointer]
-    library.fedamd_destroy.restype = None
-    for function in (library.fedamd_create, library.fedamd_gradient, library.fedamd_score):
-        function.restype = ctypes.c_char_p
+    declare(library, "fedamd_create", integers, number, integers, number, number, ctypes.POINTER(pointer), integers)
+    declare(library, "fedamd_gradient", pointer, _Data, _Batches, *[pointer] * 6)
+    declare(library, "fedamd_score", pointer, _Data, _Batches, pointer, pointer, pointer)
+    library.fedamd_destroy.argtypes, library.fedamd_destroy.restype = [pointer], None
     return library
-
-
-def _keep_freed_memory() -> None:
-    """Models are allocated and freed at every step: glibc would give their pages back and ask for them anew."""
-    process = ctypes.CDLL(None)
-    if hasattr(process, "mallopt"):
-        for option, value in (
-            (-1, 1 << 30),
-            (-2, 1 << 26),
-            (-3, 1 << 25),
-        ):  # M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD
-            process.mallopt(option, value)
 
 
 def visible_cpus() -> int:
     """The CPUs this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _check(sentence: bytes | None) -> None:
-    if sentence is not None:
-        raise FedamdError(f"the native oracle refuses: {sentence.decode()}")
 
 
 def _pointer(tensor: Tensor | None) -> int | None:

@@ -1,4 +1,4 @@
-// The C interface of the native gradient oracle: a network is created once, then gradients and scores are asked of it.
+// The C interface: batches are drawn; a network is created once, then gradients and scores are asked of it.
 //
 // Every function returns null, or a sentence that says what is wrong. Samples, targets and shapes are checked here,
 // once per call and before any thread starts; the kernels trust what they get.
@@ -9,6 +9,7 @@
 #include <system_error>
 #include <thread>
 
+#include "draw.h"
 #include "network.h"
 
 using namespace fedamd;
@@ -223,6 +224,15 @@ const char* fedamd_score(void* handle, Data data, Batches batches, const float* 
             loss[m] = float(totals[m].loss);
             accuracy[m] = float(double(totals[m].right) / double(of(m).rows.size()));
         }
+    });
+}
+
+// For every one of `rows` keys, `width` of the positions 0 … size − 1 without replacement; −1 where there are no more.
+const char* fedamd_draw(const uint64_t* keys, const int64_t* sizes, int64_t rows, int64_t width, int64_t* positions) {
+    return guarded([&] {
+        if (rows && *std::min_element(sizes, sizes + rows) < 0) throw std::invalid_argument("a size is negative");
+        Draw draw(rows ? *std::max_element(sizes, sizes + rows) : 0);
+        for (int64_t r = 0; r < rows; ++r) draw.row(keys[r], sizes[r], width, positions + r * width);
     });
 }
 }

@@ -1,8 +1,8 @@
-"""The library, built for these sources if it is not yet; without a compiler the tests that need it are skipped."""
+"""The native library, built for these sources if it is not yet; without a compiler tests that need it are skipped."""
 
 import pytest
 
-from fedamd.oracles.native import available, build
+from fedamd.native import available, build
 
 
 @pytest.fixture(scope="session")

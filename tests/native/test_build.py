@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import fedamd
-from fedamd.oracles.native import available, build
+from fedamd.native import available, build, library
 
 BROKEN = "#!/bin/sh\necho 'no such flag' >&2\nexit 1\n"
 
@@ -47,7 +47,7 @@ def test_a_failing_compiler_leaves_the_folder_as_it_was(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
-        ((), "is not built; `python -m fedamd.oracles.native` builds it"),
+        ((), "is not built; `python -m fedamd.native` builds it"),
         (("_native-0123.so",), "another CPU or from other sources"),
         ((build.library_name(),), "does not load"),
     ],
@@ -58,6 +58,7 @@ def test_reasons_it_is_not_available(
     for file in files:
         (tmp_path / file).write_text("not a library")
     monkeypatch.setattr(build, "FOLDER", tmp_path)
+    monkeypatch.setattr(library, "load", library.load.__wrapped__)  # it may have been loaded before
     assert reason in str(available.__wrapped__())
 
 
@@ -70,7 +71,9 @@ from torch import nn
 
 from fedamd.data.base import Dataset
 from fedamd.oracles.base import Batch
-from fedamd.oracles.native import NativeOracle, build
+from fedamd.native import build
+from fedamd.native.batches import smallest
+from fedamd.oracles.native import NativeOracle
 
 build.FOLDER = Path(sys.argv[1])
 models = [
@@ -87,7 +90,11 @@ for model in models:
         batch = Batch(torch.randint(0, 40, (3, length)), torch.full((3, length), 1 / length))
         oracle.difference(x, x.flip(0), batch)
         oracle.gradient(x[0], Batch(batch.samples[0], batch.weights[0]))
+        oracle.corrected(x, x, x.flip(0), batch)
+        oracle.step(x, torch.ones(3, 1), batch)
     oracle.evaluate(x)
+for sizes, width in (([1], 1), ([600, 64, 1, 65], 64), ([30, 30], 30)):
+    smallest(torch.arange(len(sizes)), sizes, width)
 print("through")
 """
 

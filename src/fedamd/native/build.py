@@ -1,4 +1,4 @@
-"""Builds the native gradient oracle's library, where there is a C++ compiler.
+"""Builds the native library, where there is a C++ compiler.
 
 The code is compiled for the CPU at hand (`-march=native`), and the library carries in its name a fingerprint of that
 CPU, the sources and the flags. A library that was built elsewhere, or from older sources, thus has another name and is
