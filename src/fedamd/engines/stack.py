@@ -53,6 +53,11 @@ class Stack:
     def rows(self, start: int, stop: int) -> "Stack":
         return self.map([tensor[start:stop] for tensor in self.tensors()])
 
+    @property
+    def sample_count(self) -> int:
+        """Of all batches of all clients, padding included."""
+        return sum(samples.numel() for samples in self.samples)
+
     def __len__(self) -> int:
         return len(self.noise)
 
@@ -88,6 +93,9 @@ class Assembly:
 
     def put(self, start: int, part: Outcome) -> None:
         """The outcome of the rows from `start` on."""
+        if len(part.finite) == self._rows:
+            self._whole = part
+            return
         with self._lock:
             if self._whole is None:
                 self._whole = part.map([t.new_empty((self._rows, *t.shape[1:])) for t in part.tensors()])

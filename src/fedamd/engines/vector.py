@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from itertools import islice
+from itertools import islice, pairwise
 from queue import SimpleQueue
 from typing import Any
 
@@ -61,7 +61,7 @@ class VectorEngine(Engine):
         stacks = [
             stack_orders([requests[index] for index, _ in group], [order for _, order in group]) for group in groups
         ]
-        outcomes = [self._play(group[0][1].role, stack) for group, stack in zip(groups, stacks, strict=True)]
+        outcomes = self._play([group[0][1].role for group in groups], stacks)
         for group, outcome, finite in zip(groups, outcomes, _finite(outcomes), strict=True):
             for (index, order), part, fine in _divided(group, outcome, finite):
                 answers[index][order.role.name] = accepted(
@@ -77,23 +77,31 @@ class VectorEngine(Engine):
             losses, accuracies = self._oracle.evaluate(torch.stack(list(xs)))
             return [(loss, accuracy) for loss, accuracy in torch.stack([losses, accuracies], -1).tolist()]
 
-    def _play(self, role: Role, stack: Stack) -> Outcome:
-        """Chunk after chunk of rows, as even as can be."""
+    def _play(self, roles: Sequence[Role], stacks: Sequence[Stack]) -> list[Outcome]:
+        """Every role with its stack, in chunks of rows. The largest come first, so that workers end together."""
+        assemblies = [Assembly(len(stack)) for stack in stacks]
+        chunks = [
+            (role, stack.rows(start, stop), start, assembly)
+            for role, stack, assembly in zip(roles, stacks, assemblies, strict=True)
+            for start, stop in pairwise(self._bounds(stack))
+        ]
+        chunks.sort(key=lambda chunk: chunk[1].sample_count, reverse=True)
+
+        def play(chunk: tuple[Role, Stack, int, Assembly]) -> None:
+            role, stack, start, assembly = chunk
+            assembly.put(start, self._play_chunk(role, stack))
+
+        for _ in map(play, chunks) if self._threads is None else self._threads.map(play, chunks):
+            pass
+        return [assembly.whole() for assembly in assemblies]
+
+    def _bounds(self, stack: Stack) -> list[int]:
+        """Where the chunks of a stack begin and end: as even as can be, and as many for one worker as for another."""
         widest = max((samples.shape[-1] for samples in stack.samples), default=1)
         rows = max(1, self._samples_at_once // min(widest, self._micro_batch or widest))
         workers = max(1, self._workers)
-        count = min(len(stack), -(-len(stack) // (rows * workers)) * workers)  # as many for one worker as for another
-        bounds = [len(stack) * chunk // count for chunk in range(count + 1)]
-        if count == 1:
-            return self._play_chunk(role, stack)
-        assembly = Assembly(len(stack))
-
-        def play(start: int, stop: int) -> None:
-            assembly.put(start, self._play_chunk(role, stack.rows(start, stop)))
-
-        side_by_side = map if self._threads is None else self._threads.map
-        list(side_by_side(play, bounds[:-1], bounds[1:]))
-        return assembly.whole()
+        count = min(len(stack), -(-len(stack) // (rows * workers)) * workers)
+        return [len(stack) * chunk // count for chunk in range(count + 1)]
 
     def _play_chunk(self, role: Role, stack: Stack) -> Outcome:
         if self._threads is not None:
