@@ -2,13 +2,13 @@
 
 The workload W: 100 clients × 600 samples, 20 clients a round, K = 10 local steps on b' = 64 samples, evaluation on
 10,000 images; LeNet-5 or the MLP on Fashion-MNIST (or random images of its shape where it is not installed: the
-arithmetic is the same). Timings are taken in turns, so that both sides see the same disturbances; a ratio is the median
-of the ratios of all turns.
+arithmetic is the same). Timed are its phases, and whole rounds of three methods as `fedamd run` drives them, in turns,
+so that all sides see the same disturbances; a phase's ratio is the median of the ratios of all turns.
 """
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fedamd.algorithms.base import Batches, Exchange, Order
-from fedamd.algorithms.fedamd import aim, mine
+from fedamd.algorithms.base import Algorithm, Batches, Exchange, Order
+from fedamd.algorithms.fedamd import FedAMD, aim, mine
+from fedamd.algorithms.fedavg import FedAvg
 from fedamd.algorithms.local import walk
 from fedamd.data import Dataset, load, where
 from fedamd.data.partition import Iid
@@ -26,6 +27,11 @@ from fedamd.engines.base import Engine, Request, Site
 from fedamd.engines.held import MemoryHeld
 from fedamd.models import MLP, LeNet5
 from fedamd.oracles.objective import flat_parameters
+from fedamd.runs.config import load_config
+from fedamd.runs.experiment import build_experiment
+from fedamd.runs.rounds import drive
+from fedamd.runs.run import Run
+from fedamd.theory.probability import optimal_nonconvex
 
 COHORT, STEPS, SMALL, CLIENTS = 20, 10, 64, 100
 RATE = 0.01
@@ -142,41 +148,89 @@ class Rounds:
         self._engine.execute([Request(self._site, self._t, 0, Exchange(order))])
 
 
+class Training:
+    """A method's whole rounds through an engine: sampling, exchange, server's step, evaluation, record."""
+
+    ROUNDS = 2  # at once: one of anchors and one of miners where they alternate
+
+    def __init__(self, work: Workload, engine: Engine, algorithm: Algorithm) -> None:
+        config = load_config({"clients": CLIENTS, "cohort": COHORT, "rounds": 10**9}, {})
+        experiment = build_experiment(config, dataset=work.dataset, model=work.model, algorithm=algorithm)
+        self._engine, self._run = engine, Run(experiment)
+
+    def __call__(self) -> None:
+        enough = self._run.t + self.ROUNDS
+        drive([self._run], self._engine, lambda *_: None, interrupted=lambda: self._run.t >= enough)
+
+
 PHASES = ("fedavg", "miners", "anchors", "evaluation")
+METHODS: dict[str, Algorithm] = {
+    "FedAvg": FedAvg(eta_l=RATE),
+    "FedAMD (constant)": FedAMD(p="optimal", eta_l=RATE),
+    "FedAMD (sequential)": FedAMD(tau=2, eta_l=RATE),
+}
+
+
+def _plain_rounds(phases: Mapping[str, float]) -> dict[str, float]:
+    """What the methods' rounds take the plain loop, put together from its phases."""
+    p = optimal_nonconvex(COHORT)
+    clients = {
+        "FedAvg": phases["fedavg"],
+        "FedAMD (constant)": p * phases["anchors"] + (1 - p) * phases["miners"],
+        "FedAMD (sequential)": (phases["anchors"] + phases["miners"]) / 2,
+    }
+    return {method: seconds + phases["evaluation"] for method, seconds in clients.items()}
 
 
 def bench(
     model: str = "lenet5", repetitions: int = 11, announce: Callable[[str], None] = lambda _: None
 ) -> dict[str, Any]:
-    """Seconds of every phase on every path, and the ratios of the plain loop to the fastest one."""
+    """Seconds of every phase and every method's round on every path; the plain loop's over the fastest one's."""
     work = Workload.of(model)
-    paths: dict[str, Any] = {"plain loop": PlainLoop(work)}
-    engines = {"native": ("vector", "native"), "loop + autograd": ("loop", "autograd"), "vmap": ("vector", "autograd")}
-    for name, (engine, oracle) in engines.items():
-        try:
-            paths[name] = Rounds(work, make_engine(engine, oracle, work.model, work.dataset))
-        except ValueError as reason:
-            announce(f"{name}: {reason}")
+    engines = _engines(work, announce)
+    paths = {"plain loop": PlainLoop(work)} | {name: Rounds(work, engine) for name, engine in engines.items()}
     taken: dict[str, dict[str, list[float]]] = {}
     for phase in PHASES:
         announce(f"{model}: {phase}")
         taken[phase] = _in_turns({name: getattr(path, phase) for name, path in paths.items()}, repetitions)
     seconds = {name: {phase: statistics.median(taken[phase][name]) for phase in PHASES} for name in paths}
     fastest = {phase: min(seconds, key=lambda name: seconds[name][phase]) for phase in PHASES}
+    rounds = {"plain loop": _plain_rounds(seconds["plain loop"])} | {name: {} for name in engines}
+    for method, algorithm in METHODS.items():
+        announce(f"{model}: rounds of {method}")
+        actions = {name: Training(work, engine, algorithm) for name, engine in engines.items()}
+        for name, times in _in_turns(actions, (repetitions + 2) // 3).items():
+            rounds[name][method] = statistics.median(times) / Training.ROUNDS
     return {
         "model": model,
         "threads": torch.get_num_threads(),
         "seconds": seconds,
         "fastest": fastest,
         "ratios": {phase: _ratio(taken[phase]["plain loop"], taken[phase][fastest[phase]]) for phase in PHASES},
+        "rounds": rounds,
+        "round_ratios": {
+            method: rounds["plain loop"][method] / min(path[method] for path in rounds.values()) for method in METHODS
+        },
     }
+
+
+def _engines(work: Workload, announce: Callable[[str], None]) -> dict[str, Engine]:
+    """Those that can run here."""
+    found: dict[str, Engine] = {}
+    ways = {"native": ("vector", "native"), "loop + autograd": ("loop", "autograd"), "vmap": ("vector", "autograd")}
+    for name, (engine, oracle) in ways.items():
+        try:
+            found[name] = make_engine(engine, oracle, work.model, work.dataset)
+        except ValueError as reason:
+            announce(f"{name}: {reason}")
+    return found
 
 
 def _ratio(slow: list[float], fast: list[float]) -> float:
     return statistics.median(a / b for a, b in zip(slow, fast, strict=True))
 
 
-def _in_turns(actions: dict[str, Callable[[], None]], repetitions: int) -> dict[str, list[float]]:
+def _in_turns(actions: Mapping[str, Callable[[], None]], repetitions: int) -> dict[str, list[float]]:
     """The times of each action, one after the other in every repetition, after one that is not counted."""
     taken: dict[str, list[float]] = {name: [] for name in actions}
     for repetition in range(repetitions + 1):

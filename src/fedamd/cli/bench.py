@@ -1,6 +1,7 @@
 """`fedamd bench`: how fast rounds are on this machine."""
 
 import json
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 
@@ -27,14 +28,19 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Time a round of the paper's workload on every CPU path, as ratios to a plain PyTorch loop over clients."""
-    from fedamd.bench import PHASES, bench
+    from fedamd.bench import bench
 
     result = bench(model, 3 if quick else 9, announce=(lambda _: None) if as_json else console.print)
     if as_json:
         typer.echo(json.dumps(result))
         return
-    table = Table("milliseconds", *PHASES, box=None, padding=(0, 2, 0, 0))
-    for path, seconds in result["seconds"].items():
-        table.add_row(path, *(f"{1e3 * seconds[phase]:.0f}" for phase in PHASES))
-    table.add_row("[bold]plain loop / fastest[/]", *(f"[bold]{result['ratios'][phase]:.1f}×[/]" for phase in PHASES))
+    _show("milliseconds of", result["seconds"], result["ratios"])
+    _show("a whole round of", result["rounds"], result["round_ratios"])
+
+
+def _show(title: str, seconds: Mapping[str, Mapping[str, float]], ratios: Mapping[str, float]) -> None:
+    table = Table(title, *ratios, box=None, padding=(0, 2, 0, 0))
+    for path, taken in seconds.items():
+        table.add_row(path, *(f"{1e3 * taken[what]:.0f}" for what in ratios))
+    table.add_row("[bold]plain loop / fastest[/]", *(f"[bold]{ratio:.1f}×[/]" for ratio in ratios.values()))
     console.print(table)
