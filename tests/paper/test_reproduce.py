@@ -133,7 +133,8 @@ def test_finished_experiments_are_not_computed_again(monkeypatch: pytest.MonkeyP
     """Those whose every cell is kept, searched as they are declared."""
     monkeypatch.setattr(module, "build_experiment", lambda *_: pytest.fail("something was computed"))
     folder = Path(__file__).parents[2] / "results" / "paper"
-    whole = [EXPERIMENTS[name] for name in ("table2", "figure1", "batch-p09", "batch-optimal", "batch-sequential")]
+    names = ("table2", "figure1", "batch-p09", "batch-optimal", "batch-sequential", "methods-k5", "figure1-k5")
+    whole = [EXPERIMENTS[name] for name in names]
     for experiment, outcomes in reproduce(whole, folder, Protocol(), silent):
         assert len(outcomes) == len(experiment.cells)
 
