@@ -17,19 +17,11 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from fedamd.engines.distributed import Ranks
+from fedamd.algorithms.base import Algorithm
+from fedamd.bench import METHODS, Training, Workload
+from fedamd.engines import make_engine
 from fedamd.oracles.native import NativeOracle
-from fedamd.runs.api import engine_for
-from fedamd.runs.config import load_config
-from fedamd.runs.experiment import build_experiment
-from fedamd.runs.rounds import drive
-from fedamd.runs.run import Run
 
-METHODS = {
-    "FedAvg": {"name": "fedavg", "eta_l": 0.03},
-    "FedAMD (sequential)": {"name": "fedamd", "tau": 2, "eta_l": 0.01},
-    "FedAMD (constant)": {"name": "fedamd", "p": "optimal", "eta_l": 0.01},
-}
 WARM_UP = 3
 
 
@@ -82,13 +74,12 @@ def shares(calls: list[Call]) -> dict[str, float]:
     }
 
 
-def measure(model: str, algorithm: dict[str, Any], rounds: int) -> dict[str, float]:
+def measure(work: Workload, algorithm: Algorithm, rounds: int) -> dict[str, float]:
     """The median shares over the rounds, the first few left out."""
-    table = {"data": {"name": "fashion-mnist"}, "model": {"name": model}, "algorithm": algorithm}
-    run = Run(build_experiment(load_config({**table, "rounds": rounds + WARM_UP}, {})))
-    engine = engine_for(run.experiment, Ranks())
+    training = Training(work, make_engine("vector", "native", work.model, work.dataset), algorithm)
     with calls_timed() as calls:
-        drive([run], engine, lambda *_: None)
+        for _ in range(0, rounds + WARM_UP, Training.ROUNDS):
+            training()
     calls.sort(key=lambda call: call.ended)
     ends = [index for index, call in enumerate(calls) if call.function == "evaluate"][WARM_UP:]
     found = [shares(calls[start : end + 1]) for start, end in pairwise(ends)]
@@ -100,8 +91,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--model", choices=("lenet5", "mlp"), default="lenet5")
     options = parser.parse_args()
+    work = Workload.of(options.model)
     for name, algorithm in METHODS.items():
-        found = measure(options.model, algorithm, options.rounds)
+        found = measure(work, algorithm, options.rounds)
         print(f"{name:22s}" + "".join(f"{part} {100 * share:4.1f} %   " for part, share in found.items()))
 
 

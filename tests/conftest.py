@@ -1,12 +1,21 @@
-"""The native library, built for these sources if it is not yet; without a compiler tests that need it are skipped."""
+"""What all tests share: Ctrl-C works, and the native library is built where there is a compiler."""
+
+import signal
 
 import pytest
 
 from fedamd.native import available, build
 
 
+@pytest.fixture(scope="session", autouse=True)
+def interruptible() -> None:
+    """A shell that starts tests in the background has them, and every process they start, ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.fixture(scope="session")
 def library() -> None:
+    """Built for these sources if it is not yet; without a compiler the tests that need it are skipped."""
     if available() is None:
         return
     if build.compiler() is None:

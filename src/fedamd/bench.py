@@ -183,7 +183,7 @@ def _plain_rounds(phases: Mapping[str, float]) -> dict[str, float]:
 
 
 def bench(
-    model: str = "lenet5", repetitions: int = 11, announce: Callable[[str], None] = lambda _: None
+    model: str = "lenet5", repetitions: int = 9, announce: Callable[[str], None] = lambda _: None
 ) -> dict[str, Any]:
     """Seconds of every phase and every method's round on every path; the plain loop's over the fastest one's."""
     work = Workload.of(model)

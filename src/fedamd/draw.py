@@ -13,8 +13,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from fedamd.native import available
-from fedamd.native.batches import smallest
+from fedamd.native import available, batches
 from fedamd.transfer import upload
 
 _WORD = (1 << 64) - 1
@@ -125,8 +124,8 @@ def positions(rows: Tensor, sizes: Sequence[int], count: int | None) -> tuple[Te
     if min(sizes) == largest and width == largest:
         whole = torch.arange(largest, device=rows.device).expand(len(sizes), largest)
         return whole, torch.ones_like(whole, dtype=torch.bool)
-    on_cpu = rows.device.type == "cpu"
-    chosen = smallest(rows, sizes, width) if on_cpu and not available() else _smallest(rows, sizes, width)
+    native = rows.device.type == "cpu" and available() is None
+    chosen = (batches.smallest if native else _smallest)(rows, sizes, width)
     if min(sizes) == largest:
         return chosen, torch.ones_like(chosen, dtype=torch.bool)
     real = chosen >= 0
