@@ -61,6 +61,18 @@ def parity(algorithm: dict) -> float:
     return ((fast.state.x - plain.state.x).norm() / moved).item()
 
 
+def repeated(algorithm: dict, rounds: int) -> dict[str, float]:
+    """How far the same run ends from itself, over the way moved: run again alone, and as one of a grid of 18."""
+    alone, again = (runs_of(algorithm, [(*RATES[0], 0)], rounds) for _ in range(2))
+    grid = runs_of(algorithm, [(*pair, 0) for pair in RATES], rounds)
+    engine = engine_for(alone[0].experiment, Ranks())
+    for runs in (alone, again, grid):
+        timed(runs, engine)
+    moved = (alone[0].state.x - alone[0].experiment.x0).norm()
+    distances = {"again": again[0].state.x, "in a grid": grid[0].state.x}
+    return {name: ((x - alone[0].state.x).norm() / moved).item() for name, x in distances.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=400)
@@ -70,16 +82,17 @@ def main() -> None:
     sequential, constant = {"name": "fedamd", "tau": 2}, {"name": "fedamd", "p": "optimal"}
     results: dict[str, object] = {"device": torch.cuda.get_device_name(), "rounds": arguments.rounds}
     results["parity"] = {name: parity(a) for name, a in (("sequential", sequential), ("fedavg", {"name": "fedavg"}))}
+    results["distance from itself"] = {f"{rounds} rounds": repeated(sequential, rounds) for rounds in (1, 2, 10, 50)}
     print(results, flush=True)
-    for name, algorithm in (
-        ("fedamd sequential", sequential),
-        ("fedamd constant", constant),
-        ("fedavg", {"name": "fedavg"}),
+    for name, algorithm, eta_l in (
+        ("fedamd sequential", sequential, 0.03),
+        ("fedamd constant", constant, 0.008),  # with 0.03 it diverges
+        ("fedavg", {"name": "fedavg"}, 0.03),
     ):
-        warm = runs_of(algorithm, [(0.03, 1.0, 0)], 12)
+        warm = runs_of(algorithm, [(eta_l, 1.0, 0)], 12)
         engine = engine_for(warm[0].experiment, Ranks())
         timed(warm, engine)
-        one = runs_of(algorithm, [(0.03, 1.0, 0)], arguments.rounds)
+        one = runs_of(algorithm, [(eta_l, 1.0, 0)], arguments.rounds)
         results[f"{name}, one run, s"] = timed(one, engine)
         results[f"{name}, one run, rounds"] = one[0].t  # fewer where it diverged
         print(name, "one run", results[f"{name}, one run, s"], one[0].records[-1], flush=True)
