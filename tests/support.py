@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,7 +27,7 @@ from fedamd.runs.rounds import drive
 from fedamd.runs.run import Listener, Record, Run
 
 Point = float | Sequence[float]
-SOURCE = Path(__file__).parents[1] / "src"
+PYTHONPATH = os.pathsep.join(sys.path)  # so that a child process finds what the tests find
 
 
 def quadratic_problem(*clients: Sequence[tuple[Point, Point]]) -> Dataset:
@@ -185,7 +184,7 @@ def torchrun(processes: int, *words: str) -> subprocess.Popen[str]:
     """Real processes on this machine."""
     return subprocess.Popen(
         [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), *words],
-        env=os.environ | {"PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -5,7 +5,6 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 
 from fedamd.engines.held import DiskHeld, MemoryHeld
 from fedamd.errors import FedamdError
+from support import PYTHONPATH
 
 LIKE = torch.zeros(3, dtype=torch.float64)
 EVERYONE = range(6)
@@ -136,9 +136,8 @@ def test_a_killed_process_leaves_what_it_flushed(tmp_path):
         held.write([0], {{"a": torch.zeros(1, 3, dtype=torch.float64)}})
         os.kill(os.getpid(), signal.SIGKILL)
     """
-    source = Path(__file__).parents[2] / "src"
     killed = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], env={"PYTHONPATH": str(source)}, check=False
+        [sys.executable, "-c", textwrap.dedent(script)], env={"PYTHONPATH": PYTHONPATH}, check=False
     )
     assert killed.returncode == -9
     assert DiskHeld(path).read("a", [0, 1, 2], LIKE).tolist() == [[1, 1, 1], [1, 1, 1], [0, 0, 0]]

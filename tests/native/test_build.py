@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-import fedamd
 from fedamd.native import available, build, library
+from support import PYTHONPATH
 
 BROKEN = "#!/bin/sh\necho 'no such flag' >&2\nexit 1\n"
 
@@ -112,11 +112,10 @@ def test_stays_inside_its_memory(tmp_path: Path) -> None:
     if not all(Path(runtime).is_absolute() for runtime in runtimes):
         pytest.skip("the compiler has no AddressSanitizer")
     build.build(tmp_path, extra_flags=("-O1", "-g", "-fsanitize=address"))
-    source = str(Path(fedamd.__file__).parents[1])
     environment = os.environ | {
         "LD_PRELOAD": " ".join(runtimes),
         "ASAN_OPTIONS": "detect_leaks=0",
-        "PYTHONPATH": source,
+        "PYTHONPATH": PYTHONPATH,
     }
     done = subprocess.run(
         [sys.executable, "-c", EXERCISE, str(tmp_path)], capture_output=True, text=True, env=environment, check=False

@@ -17,6 +17,7 @@ from fedamd.engines.held import DiskHeld
 from fedamd.errors import FedamdError
 from fedamd.runs import checkpoint
 from fedamd.runs.records import Folder
+from support import PYTHONPATH
 
 CONFIG = {
     "data": {"name": "quadratic", "samples": 4, "dimension": 5},
@@ -170,10 +171,9 @@ def test_two_runs_do_not_share_a_folder(tmp_path):
 
 
 def start(*words: str) -> subprocess.Popen:
-    source = Path(__file__).parents[2] / "src"
     return subprocess.Popen(
         [sys.executable, "-m", "fedamd", "run", *words],
-        env=os.environ | {"PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -152,9 +152,9 @@ class DiskHeld:
         """
         self._file.execute("BEGIN")
         self._file.executemany(
-            "DELETE FROM held WHERE client = ?1 AND round <"
-            " (SELECT max(round) FROM held WHERE client = ?1 AND round <= ?2)",
-            [(client, t) for client in self._renewed],
+            "DELETE FROM held WHERE client = :client AND round <"
+            " (SELECT max(round) FROM held WHERE client = :client AND round <= :t)",
+            [{"client": client, "t": t} for client in self._renewed],
         )
         self._file.execute("COMMIT")
         self._renewed.clear()
