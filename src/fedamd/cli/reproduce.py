@@ -39,7 +39,8 @@ def command(
         list[str] | None, typer.Option("--only", help='Cells whose label or panel contains this, as "20 clients".')
     ] = None,
     rates: Annotated[
-        str | None, typer.Option(help="Rates to try: grid (all); from Table 2's on: local, near. Default: as declared.")
+        str | None,
+        typer.Option(help="Rates to try: grid (all), or local (all η_l, Table 2's η_s). Default: as declared."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Where finished runs are kept.")] = FOLDER,
 ) -> None:

@@ -42,7 +42,8 @@ class _Shown:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        if not self._bar.disable:  # before version 14, rich ends one that was never shown with an empty line
+            self._bar.stop()
 
 
 class Progress(_Shown):

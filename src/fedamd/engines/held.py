@@ -6,6 +6,7 @@ ones a disk store has in memory; `flush` makes them durable under the round they
 """
 
 import sqlite3
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -107,7 +108,8 @@ class DiskHeld:
         self._unflushed: dict[int, dict[str, Tensor]] = {}
         self._renewed: list[int] = []  # clients whose older versions are to be forgotten
         try:
-            self._file = sqlite3.connect(path, isolation_level=None)
+            self._file = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            weakref.finalize(self, self._file.close)  # by whichever thread collects the garbage
             self._file.execute("PRAGMA journal_mode=WAL")
             self._file.execute(
                 "CREATE TABLE IF NOT EXISTS held (client INTEGER, round INTEGER, name TEXT, dtype TEXT, vector BLOB,"

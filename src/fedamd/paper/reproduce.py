@@ -4,8 +4,8 @@ The paper takes each method at its best rates and averages three seeds. Here eve
 the few best of them (the finalists) on all seeds, and the pair with the best mean final accuracy is the cell's result:
 rates at the edge of stability can be best on one seed and collapse on the next.
 
-The grid is all η_l × η_s. Smaller ones, for less, start from what Table 2 chose for the same method and cohort: see
-`SEARCHES`.
+The grid is all η_l × η_s. A smaller one, for less, takes its η_s from what Table 2 chose for the same method and
+cohort: see `SEARCHES`.
 """
 
 import contextlib
@@ -44,7 +44,6 @@ class Search:
 SEARCHES = {
     "grid": Search(3, "all η_l × η_s"),
     "local": Search(2, "all η_l, with Table 2's η_s for the method and cohort"),
-    "near": Search(1, "from Table 2's rates for the method and cohort, neighbouring η_l while one is better"),
 }
 
 
@@ -194,11 +193,8 @@ def _reader(experiment: Experiment, store: Store, protocol: Protocol) -> _Runner
 def _cell(cell: Cell, runner: _Runner) -> Outcome:
     runner.held.clear()
     pairs, search = _pairs(cell, runner), runner.search
-    grid: dict[Rates, Mapping[str, Any]] = {}
-    while pairs:
-        entries = runner.finished([runner.protocol.config(cell, pair, 0) for pair in pairs], False, cell.label)
-        grid |= zip(pairs, entries, strict=True)
-        pairs = _untried_neighbours(grid, runner.experiment) if search == "near" else []
+    entries = runner.finished([runner.protocol.config(cell, pair, 0) for pair in pairs], False, cell.label)
+    grid = dict(zip(pairs, entries, strict=True))
     finalists = best_rates({pair: [entry] for pair, entry in grid.items()})[: SEARCHES[search].finalists]
     repeated = _repeated(cell, finalists, runner)
     return Outcome(cell, best_rates(repeated)[0], grid, repeated, len(finalists), search)
@@ -208,28 +204,8 @@ def _pairs(cell: Cell, runner: _Runner) -> list[Rates]:
     """The rates to try on one seed."""
     if runner.search == "grid":
         return runner.experiment.rates()
-    chosen = _rates_of_table2(cell, runner)
-    if runner.search == "near":
-        return _neighbours(chosen, runner.experiment)
-    return [(eta_l, chosen[1]) for eta_l in runner.experiment.local_rates]
-
-
-def _neighbours(pair: Rates, experiment: Experiment) -> list[Rates]:
-    """This pair, and those with the next larger and the next smaller η_l of the grid."""
-    at = experiment.local_rates.index(pair[0])
-    return [(eta_l, pair[1]) for eta_l in experiment.local_rates[max(0, at - 1) : at + 2]]
-
-
-def _untried_neighbours(grid: Mapping[Rates, Mapping[str, Any]], experiment: Experiment) -> list[Rates]:
-    """Of the best pair so far: none, once it is better than both. Where all collapsed, smaller rates are tried."""
-    best = max(grid, key=lambda pair: (_lasting_accuracy(grid[pair]), -pair[0]))
-    return [pair for pair in _neighbours(best, experiment) if pair not in grid]
-
-
-def _lasting_accuracy(run: Mapping[str, Any]) -> float:
-    """The final accuracy, or 0 where less than half of what was once reached is left."""
-    final = final_accuracy(run)
-    return final if final >= run["best_accuracy"] / 2 else 0.0
+    _, eta_s = _rates_of_table2(cell, runner)
+    return [(eta_l, eta_s) for eta_l in runner.experiment.local_rates]
 
 
 def _repeated(cell: Cell, finalists: Sequence[Rates], runner: _Runner) -> dict[Rates, list[Mapping[str, Any]]]:
