@@ -1,7 +1,6 @@
 """What an engine is, and what all engines share: drawing batches, keeping losses, accepting replies."""
 
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -45,10 +44,6 @@ class Engine(Protocol):
     def evaluate(self, xs: Sequence[Tensor]) -> list[tuple[float, float]]:
         """Test loss and accuracy of every model."""
         ...
-
-    def at_work(self) -> AbstractContextManager[None]:
-        """To be held while rounds are driven."""
-        return nullcontext()
 
 
 class RecordingGradient(Gradient):

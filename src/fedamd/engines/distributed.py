@@ -12,7 +12,7 @@ import atexit
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -102,9 +102,6 @@ class DistributedEngine(Engine):
             }
             for index, (request, answer) in together
         ]
-
-    def at_work(self) -> AbstractContextManager[None]:
-        return self._inner.at_work()
 
     def evaluate(self, xs: Sequence[Tensor]) -> list[tuple[float, float]]:
         """Models are dealt out to the ranks."""

@@ -54,9 +54,9 @@ class Stack:
         return self.map([tensor[start:stop] for tensor in self.tensors()])
 
     @property
-    def sample_count(self) -> int:
-        """Of all batches of all clients, padding included."""
-        return sum(samples.numel() for samples in self.samples)
+    def samples_each(self) -> int:
+        """Of all batches of one client, padding included."""
+        return sum(samples.shape[-1] for samples in self.samples)
 
     def __len__(self) -> int:
         return len(self.noise)

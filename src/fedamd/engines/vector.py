@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from itertools import islice, pairwise
 from queue import SimpleQueue
 from typing import Any
@@ -35,10 +36,7 @@ class VectorEngine(Engine):
         self._oracle = oracle
         self._samples_at_once = samples_at_once
         self._micro_batch = micro_batch
-        self._idle: SimpleQueue[Oracle] = SimpleQueue()
-        for worker in workers:
-            self._idle.put(worker)
-        self._workers = len(workers)
+        self._workers = workers
         self._threads = (
             # every thread is one worker: PyTorch's own threads would only get in the way of the others
             ThreadPoolExecutor(len(workers), "client", initializer=torch.set_num_threads, initargs=(1,))
@@ -49,10 +47,10 @@ class VectorEngine(Engine):
         self._pool: Any = None  # graphs are replayed one after the other and can share their memory
 
     def execute(self, requests: Sequence[Request]) -> list[Answers]:
-        with self.at_work():
+        with self._at_work():
             return self._execute(requests)
 
-    def at_work(self) -> AbstractContextManager[None]:
+    def _at_work(self) -> AbstractContextManager[None]:
         return nullcontext() if self._threads is None else _one_thread()
 
     def _execute(self, requests: Sequence[Request]) -> list[Answers]:
@@ -73,7 +71,7 @@ class VectorEngine(Engine):
         return list(answers)
 
     def evaluate(self, xs: Sequence[Tensor]) -> list[tuple[float, float]]:
-        with self.at_work():
+        with self._at_work():
             losses, accuracies = self._oracle.evaluate(torch.stack(list(xs)))
             return [(loss, accuracy) for loss, accuracy in torch.stack([losses, accuracies], -1).tolist()]
 
@@ -81,50 +79,61 @@ class VectorEngine(Engine):
         """Every role with its stack, in chunks of rows. The largest come first, so that workers end together."""
         assemblies = [Assembly(len(stack)) for stack in stacks]
         chunks = [
-            (role, stack.rows(start, stop), start, assembly)
+            _Chunk(role, stack, start, stop, assembly)
             for role, stack, assembly in zip(roles, stacks, assemblies, strict=True)
             for start, stop in pairwise(self._bounds(stack))
         ]
-        chunks.sort(key=lambda chunk: chunk[1].sample_count, reverse=True)
+        waiting: SimpleQueue[_Chunk | None] = SimpleQueue()
+        for chunk in sorted(chunks, key=lambda chunk: chunk.sample_count, reverse=True):
+            waiting.put(chunk)
 
-        def play(chunk: tuple[Role, Stack, int, Assembly]) -> None:
-            role, stack, start, assembly = chunk
-            assembly.put(start, self._play_chunk(role, stack))
+        def work(oracle: Oracle) -> None:
+            waiting.put(None)  # behind all chunks, once for every worker
+            for chunk in iter(waiting.get, None):
+                chunk.assembly.put(chunk.start, self._play_chunk(chunk, oracle))
 
-        for _ in map(play, chunks) if self._threads is None else self._threads.map(play, chunks):
-            pass
+        if self._threads is None:
+            work(self._oracle)
+        else:
+            list(self._threads.map(work, self._workers))
         return [assembly.whole() for assembly in assemblies]
 
     def _bounds(self, stack: Stack) -> list[int]:
         """Where the chunks of a stack begin and end: as even as can be, and as many for one worker as for another."""
         widest = max((samples.shape[-1] for samples in stack.samples), default=1)
         rows = max(1, self._samples_at_once // min(widest, self._micro_batch or widest))
-        workers = max(1, self._workers)
+        workers = max(1, len(self._workers))
         count = min(len(stack), -(-len(stack) // (rows * workers)) * workers)
         return [len(stack) * chunk // count for chunk in range(count + 1)]
 
-    def _play_chunk(self, role: Role, stack: Stack) -> Outcome:
-        if self._threads is not None:
-            return self._play_beside(role, stack)
+    def _play_chunk(self, chunk: "_Chunk", oracle: Oracle) -> Outcome:
+        role, stack = chunk.role, chunk.stack.rows(chunk.start, chunk.stop)
         if not stack.noise.is_cuda:
-            return play_stacked(role, stack, self._oracle, self._micro_batch)
+            return play_stacked(role, stack, oracle, self._micro_batch)
         rows = _rounded_up(len(stack))
         shapes = tuple(tuple(tensor.shape[1:]) for tensor in stack.tensors())
         key = (role, rows, shapes)
         if key not in self._graphs:
             self._pool = self._pool or torch.cuda.graph_pool_handle()
             self._graphs[key] = _Graph(
-                lambda padded: play_stacked(role, padded, self._oracle, self._micro_batch), stack, rows, self._pool
+                lambda padded: play_stacked(role, padded, oracle, self._micro_batch), stack, rows, self._pool
             )
         return self._graphs[key](stack)
 
-    def _play_beside(self, role: Role, stack: Stack) -> Outcome:
-        """A chunk in this thread, with an oracle no other thread is using."""
-        oracle = self._idle.get()
-        try:
-            return play_stacked(role, stack, oracle, self._micro_batch)
-        finally:
-            self._idle.put(oracle)
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Some rows of a stack, and where their outcome belongs."""
+
+    role: Role
+    stack: Stack
+    start: int
+    stop: int
+    assembly: Assembly
+
+    @property
+    def sample_count(self) -> int:
+        return (self.stop - self.start) * self.stack.samples_each
 
 
 class _Graph:

@@ -20,11 +20,10 @@ def drive(
     interrupted: Callable[[], bool] = lambda: False,
 ) -> None:
     """Advance every run to its last round, to divergence, or to the interruption."""
-    with engine.at_work():
-        _start([run for run in runs if not run.started], engine, listen)
-        while (live := [run for run in runs if run.live]) and not interrupted():
-            t = min(run.t for run in live)
-            _round([run for run in live if run.t == t], engine, listen)
+    _start([run for run in runs if not run.started], engine, listen)
+    while (live := [run for run in runs if run.live]) and not interrupted():
+        t = min(run.t for run in live)
+        _round([run for run in live if run.t == t], engine, listen)
 
 
 def _start(runs: Sequence[Run], engine: Engine, listen: Listener) -> None:
