@@ -31,7 +31,7 @@ SCHEDULES: dict[str, dict[str, Any]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # each is itself alone, and can be looked up by
 class Cell:
     """One curve: a label, the cohort A, and the config without its rates."""
 

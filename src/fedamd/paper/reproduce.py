@@ -60,8 +60,11 @@ class Protocol:
         if self.rates not in (None, *SEARCHES):
             raise FedamdError(f"rates: should be {' or '.join(SEARCHES)}, not {self.rates}")
 
-    def config(self, cell: Cell, rates: Rates, seed: int) -> Config:
-        return load_config(cell.config(*rates, seed, self.rounds), {"device": self.device})
+
+@lru_cache(maxsize=1 << 14)  # whoever reads a store asks again and again
+def _named(cell: Cell, rates: Rates, seed: int, rounds: int, device: str) -> tuple[str, Config]:
+    config = load_config(cell.config(*rates, seed, rounds), {"device": device})
+    return config_hash(config), config
 
 
 @dataclass(frozen=True)
@@ -155,9 +158,12 @@ class _Runner:
     def search(self) -> str:
         return self.protocol.rates or self.experiment.search
 
-    def finished(self, configs: Sequence[Config], curves: bool, label: str) -> list[Mapping[str, Any]]:
+    def named(self, cell: Cell, rates: Rates, seed: int) -> tuple[str, Config]:
+        """One run of a cell: its config under its hash."""
+        return _named(cell, rates, seed, self.protocol.rounds, self.protocol.device)
+
+    def finished(self, named: Mapping[str, Config], curves: bool, label: str) -> list[Mapping[str, Any]]:
         """The stored entries of these runs, those missing computed first, in lockstep."""
-        named = {config_hash(config): config for config in configs}
         missing = [name for name in named if self.store.get(name, curves) is None]
         self._keep([self.held[name] for name in missing if name in self.held], curves, label)
         missing = [name for name in missing if name not in self.held]
@@ -193,7 +199,7 @@ def _reader(experiment: Experiment, store: Store, protocol: Protocol) -> _Runner
 def _cell(cell: Cell, runner: _Runner) -> Outcome:
     runner.held.clear()
     pairs, search = _pairs(cell, runner), runner.search
-    entries = runner.finished([runner.protocol.config(cell, pair, 0) for pair in pairs], False, cell.label)
+    entries = runner.finished(dict(runner.named(cell, pair, 0) for pair in pairs), False, cell.label)
     grid = dict(zip(pairs, entries, strict=True))
     finalists = best_rates({pair: [entry] for pair, entry in grid.items()})[: SEARCHES[search].finalists]
     repeated = _repeated(cell, finalists, runner)
@@ -210,14 +216,13 @@ def _pairs(cell: Cell, runner: _Runner) -> list[Rates]:
 
 def _repeated(cell: Cell, finalists: Sequence[Rates], runner: _Runner) -> dict[Rates, list[Mapping[str, Any]]]:
     """The runs over all seeds of each pair of rates, all in one lockstep; at least of one pair."""
-    configs = {
-        pair: [runner.protocol.config(cell, pair, seed) for seed in range(runner.protocol.seeds)] for pair in finalists
-    }
+    seeds = range(runner.protocol.seeds)
+    named = {pair: dict(runner.named(cell, pair, seed) for seed in seeds) for pair in finalists}
     with contextlib.suppress(_Stopped):
-        runner.finished([config for some in configs.values() for config in some], True, cell.label)
+        runner.finished({name: config for some in named.values() for name, config in some.items()}, True, cell.label)
     complete: dict[Rates, list[Mapping[str, Any]]] = {}
-    for pair, some in configs.items():
-        found = (runner.store.get(config_hash(config), curves=True) for config in some)
+    for pair, some in named.items():
+        found = (runner.store.get(name, curves=True) for name in some)
         entries = [entry for entry in found if entry is not None]
         if len(entries) == len(some):
             complete[pair] = list(entries)
