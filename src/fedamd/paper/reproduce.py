@@ -266,7 +266,7 @@ def chosen_experiments(names: Sequence[str]) -> Iterator[Experiment]:
     """Experiments by name; "all" is every one whose data set is at hand."""
     for name in names:
         if name == "all":
-            yield from (one for one in EXPERIMENTS.values() if all(where(cell.data) for cell in one.cells))
+            yield from (one for one in EXPERIMENTS.values() if all(map(where, {cell.data for cell in one.cells})))
         else:
             yield choose(EXPERIMENTS, name, "reproduce")
 

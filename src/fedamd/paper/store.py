@@ -14,10 +14,11 @@ import hashlib
 import json
 import platform
 from collections.abc import Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from fedamd.errors import FedamdError
@@ -106,10 +107,9 @@ def per_round(totals: Sequence[tuple[int, int]]) -> Entry:
 
 def cumulative(costs: Sequence[Sequence[int]], rounds_cost: Sequence[int]) -> Entry:
     """What `per_round` made short, at full length again."""
-    return {
-        name: list(accumulate(costs[index][which] for index in rounds_cost))
-        for which, name in enumerate(("gradients", "bits"))
-    }
+    rounds = np.array(costs, dtype=np.int64).reshape(-1, 2)[np.array(rounds_cost, dtype=np.int64)]
+    totals = rounds.cumsum(axis=0)
+    return {name: totals[:, which].tolist() for which, name in enumerate(("gradients", "bits"))}
 
 
 def _rounded(value: Any) -> Any:

@@ -118,14 +118,14 @@ class Config(BaseModel):
 
     def outline(self) -> Algorithm:
         """The method with its hyper-parameters, learning rates that are left to theory at their defaults."""
-        method = choose(ALGORITHMS, self.algorithm.name, "algorithm.name")
-        if self.by_theory and method.make is not FedAMD:
+        method, by_theory = choose(ALGORITHMS, self.algorithm.name, "algorithm.name"), self.by_theory
+        if by_theory and method.make is not FedAMD:
             raise FedamdError(
-                f'algorithm.{self.by_theory[0]}: "theory" is for fedamd, whose theorems state learning rates; '
+                f'algorithm.{by_theory[0]}: "theory" is for fedamd, whose theorems state learning rates; '
                 f"give {self.algorithm.name} a number"
             )
         options = dict(method.presets) | self.algorithm.options
-        options = {name: value for name, value in options.items() if name not in self.by_theory}
+        options = {name: value for name, value in options.items() if name not in by_theory}
         if isinstance(p := options.get("p"), str) and ":" in p:
             options["p"] = import_object(p, "algorithm.p")
         return _instance(method.make, options, "algorithm")
