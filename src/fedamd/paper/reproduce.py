@@ -9,7 +9,7 @@ cohort: see `SEARCHES`.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -162,8 +162,9 @@ class _Runner:
         """One run of a cell: its config under its hash."""
         return _named(cell, rates, seed, self.protocol.rounds, self.protocol.device)
 
-    def finished(self, named: Mapping[str, Config], curves: bool, label: str) -> list[Mapping[str, Any]]:
+    def finished(self, runs: Iterable[tuple[str, Config]], curves: bool, label: str) -> list[Mapping[str, Any]]:
         """The stored entries of these runs, those missing computed first, in lockstep."""
+        named = dict(runs)
         missing = [name for name in named if self.store.get(name, curves) is None]
         self._keep([self.held[name] for name in missing if name in self.held], curves, label)
         missing = [name for name in missing if name not in self.held]
@@ -191,15 +192,27 @@ class _Runner:
             self.held[config_hash(run.config)] = run
 
 
-def _reader(experiment: Experiment, store: Store, protocol: Protocol) -> _Runner:
-    """One that computes nothing."""
-    return _Runner(experiment, store, protocol, lambda *_: None, lambda: True, {})
+class _Reader(_Runner):
+    """One that computes nothing, and looks no further where something is missing."""
+
+    def finished(self, runs: Iterable[tuple[str, Config]], curves: bool, label: str) -> list[Mapping[str, Any]]:  # noqa: ARG002
+        return [self._entry(name, curves) for name, _ in runs]
+
+    def _entry(self, name: str, curves: bool) -> Mapping[str, Any]:
+        entry = self.store.get(name, curves)
+        if entry is None:
+            raise _Stopped
+        return entry
+
+
+def _reader(experiment: Experiment, store: Store, protocol: Protocol) -> _Reader:
+    return _Reader(experiment, store, protocol, lambda *_: None, lambda: True, {})
 
 
 def _cell(cell: Cell, runner: _Runner) -> Outcome:
     runner.held.clear()
     pairs, search = _pairs(cell, runner), runner.search
-    entries = runner.finished(dict(runner.named(cell, pair, 0) for pair in pairs), False, cell.label)
+    entries = runner.finished((runner.named(cell, pair, 0) for pair in pairs), False, cell.label)
     grid = dict(zip(pairs, entries, strict=True))
     finalists = best_rates({pair: [entry] for pair, entry in grid.items()})[: SEARCHES[search].finalists]
     repeated = _repeated(cell, finalists, runner)
@@ -219,7 +232,7 @@ def _repeated(cell: Cell, finalists: Sequence[Rates], runner: _Runner) -> dict[R
     seeds = range(runner.protocol.seeds)
     named = {pair: dict(runner.named(cell, pair, seed) for seed in seeds) for pair in finalists}
     with contextlib.suppress(_Stopped):
-        runner.finished({name: config for some in named.values() for name, config in some.items()}, True, cell.label)
+        runner.finished((run for some in named.values() for run in some.items()), True, cell.label)
     complete: dict[Rates, list[Mapping[str, Any]]] = {}
     for pair, some in named.items():
         found = (runner.store.get(name, curves=True) for name in some)
