@@ -23,14 +23,14 @@ def register(app: typer.Typer) -> None:
 
 
 def command(
-    quick: Annotated[bool, typer.Option("--quick", help="Three repetitions instead of nine.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Five repetitions instead of nine.")] = False,
     model: Annotated[Network, typer.Option(help="One of the paper's networks.")] = Network.LENET5,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Time a round of the paper's workload on every CPU path, as ratios to a plain PyTorch loop over clients."""
     from fedamd.bench import bench
 
-    result = bench(model, 3 if quick else 9, announce=(lambda _: None) if as_json else console.print)
+    result = bench(model, 5 if quick else 9, announce=(lambda _: None) if as_json else console.print)
     if as_json:
         typer.echo(json.dumps(result))
         return
