@@ -1,4 +1,4 @@
-"""How fast the paper's workload W runs on a GPU: one run, and a whole grid in lockstep.
+"""How fast the paper's workload W runs on a GPU, one run and a whole grid in lockstep, and how exactly it repeats.
 
 W: Fashion-MNIST, 100 clients × 600 samples of 2 classes, LeNet-5, 20 clients a round, K = 10, b' = 64, evaluation on
 10,000 images every round. Run as

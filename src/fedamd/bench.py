@@ -199,7 +199,7 @@ def bench(
         announce(f"{model}: {phase}")
         taken[phase] = _in_turns({name: getattr(path, phase) for name, path in paths.items()}, repetitions)
     seconds = {name: {phase: statistics.median(taken[phase][name]) for phase in PHASES} for name in paths}
-    fastest = {phase: min(seconds, key=lambda name: seconds[name][phase]) for phase in PHASES}
+    fastest = {phase: _fastest(taken[phase]) for phase in PHASES}
     rounds = {_BASE: _plain_rounds(seconds[_BASE])} | {name: {} for name in engines}
     for method, algorithm in METHODS.items():
         announce(f"{model}: rounds of {method}")
@@ -229,6 +229,12 @@ def _engines(work: Workload, announce: Callable[[str], None]) -> dict[str, Engin
         except ValueError as reason:
             announce(f"{name}: {reason}")
     return found
+
+
+def _fastest(taken: Mapping[str, list[float]]) -> str:
+    """Of the paths that were timed in every turn."""
+    turns = max(map(len, taken.values()))
+    return min((name for name in taken if len(taken[name]) == turns), key=lambda name: statistics.median(taken[name]))
 
 
 def _ratio(slow: list[float], fast: list[float]) -> float:

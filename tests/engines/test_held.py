@@ -143,6 +143,14 @@ def test_a_killed_process_leaves_what_it_flushed(tmp_path):
     assert DiskHeld(path).read("a", [0, 1, 2], LIKE).tolist() == [[1, 1, 1], [1, 1, 1], [0, 0, 0]]
 
 
+def test_a_store_nobody_holds_is_closed(tmp_path):
+    held = DiskHeld(tmp_path / "held.sqlite")
+    file = held._file
+    del held
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        file.execute("SELECT 1")
+
+
 def test_a_file_that_is_no_store_is_refused(tmp_path):
     path = tmp_path / "held.sqlite"
     path.write_bytes(b"this is no database at all, but long enough to have a header" * 20)

@@ -152,7 +152,7 @@ def test_choosing() -> None:
         list(chosen_experiments(["table9"]))
     with pytest.raises(FedamdError, match="leaves nothing of table2"):
         only(EXPERIMENTS["table2"], ["FedProx"])
-    with pytest.raises(FedamdError, match="rates: should be grid or local"):
+    with pytest.raises(FedamdError, match="rates: should be grid or local, not mine"):
         Protocol(rates="mine")
 
 

@@ -99,10 +99,11 @@ def _without_patch(machine: str) -> str:
 
 
 def _verdict_sections(told: Sequence[claims.Verdict]) -> list[Section]:
+    so_far = " So far: cells that are not finished could change the answer." if any(v.provisional for v in told) else ""
     return [
         Table(
             title="The paper's claims",
-            note="Computed from the runs below. So far: cells that are not finished could change the answer.",
+            note=f"Computed from the runs below.{so_far}",
             columns=["claim", "verdict"],
             rows=[[cell(one.claim.text), cell(one.text, tone=_TONES[one.answer])] for one in told],
         ),

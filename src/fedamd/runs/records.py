@@ -208,12 +208,12 @@ def default_folder(config: Config, parent: Path = Path("runs")) -> Path:
 
 def environment(config: Config, command: Sequence[str] | None = None) -> dict[str, Any]:
     """What a reader needs to repeat the run."""
-    packages = ("fedamd", "torch", "numpy", "flwr")
+    packages = {name: version for name in ("fedamd", "numpy", "flwr") if (version := _version(name))}
     return {
         "command": list(command or sys.argv),
         "commit": _commit(),
         "python": platform.python_version(),
-        "packages": {name: version for name in packages if (version := _version(name))},
+        "packages": packages | {"torch": torch.__version__},  # which build, too: its metadata may leave that out
         "platform": platform.platform(),
         "processor_threads": torch.get_num_threads(),
         "device": torch.cuda.get_device_name()
