@@ -7,7 +7,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError
 
-NATIVE = Path("src/fedamd/native")
+NATIVE = Path("src/fedamd/oracles/native")
 
 spec = importlib.util.spec_from_file_location("native_build", NATIVE / "build.py")
 native_build = importlib.util.module_from_spec(spec)
@@ -29,6 +29,6 @@ class BuildNative(build_ext):
 
 sources = sorted(map(str, (NATIVE / "kernels").glob("*.cpp")))
 setup(
-    ext_modules=[Extension("fedamd.native._native", sources, optional=True)],
+    ext_modules=[Extension("fedamd.oracles.native._native", sources, optional=True)],
     cmdclass={"build_ext": BuildNative},
 )

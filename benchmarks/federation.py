@@ -13,11 +13,11 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from fedamd.flower import processes
-from fedamd.flower.launch import run_on, settings_for, up_in
-from fedamd.flower.loopback import Loopback
-from fedamd.flower.settings import flatten
-from fedamd.runs.records import Folder
+from fedamd.flower.app.settings import flatten
+from fedamd.flower.local import processes
+from fedamd.flower.local.launch import run_on, settings_for, up_in
+from fedamd.flower.local.loopback import Loopback
+from fedamd.runs.folder import Folder
 
 
 def measure(clients: int, rounds: int, hidden: int) -> dict[str, object]:

@@ -20,7 +20,7 @@ from typing import Any
 from fedamd.algorithms.base import Algorithm
 from fedamd.bench import METHODS, Training, Workload
 from fedamd.engines import make_engine
-from fedamd.oracles.native import NativeOracle
+from fedamd.oracles.native.oracle import NativeOracle
 
 WARM_UP = 3
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from fedamd.data.base import Dataset
 from fedamd.oracles.base import Batch
-from fedamd.oracles.stacked import StackedOracle
+from fedamd.oracles.stacked.oracle import StackedOracle
 
 SAMPLES = 60_000
 BATCH = 64

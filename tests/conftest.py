@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from fedamd.native import available, build
+from fedamd.oracles.native import available, build
 
 
 @pytest.fixture(scope="session", autouse=True)

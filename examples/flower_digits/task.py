@@ -4,7 +4,7 @@ import torch
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
-from fedamd.flower.task import FederatedTask
+from fedamd.flower.app.task import FederatedTask
 from fedamd.runs.config import Config
 
 

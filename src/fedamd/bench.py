@@ -25,7 +25,7 @@ from fedamd.data import Dataset, load, where
 from fedamd.data.partition import Iid
 from fedamd.engines import make_engine
 from fedamd.engines.base import Engine, Request, Site
-from fedamd.engines.held import MemoryHeld
+from fedamd.engines.client_store import MemoryStore
 from fedamd.models import MLP, LeNet5
 from fedamd.oracles.objective import flat_parameters
 from fedamd.runs.config import load_config
@@ -129,7 +129,7 @@ class Rounds:
     def __init__(self, work: Workload, engine: Engine) -> None:
         self._engine = engine
         self._x = flat_parameters(work.model)
-        self._site = Site(0, Iid()(work.dataset, CLIENTS, 0), MemoryHeld())
+        self._site = Site(0, Iid()(work.dataset, CLIENTS, 0), MemoryStore())
         self._t = 0
 
     def fedavg(self) -> None:

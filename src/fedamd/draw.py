@@ -13,7 +13,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from fedamd.native import available, batches
+from fedamd.oracles.native import available, batches
 from fedamd.transfer import upload
 
 _WORD = (1 << 64) - 1

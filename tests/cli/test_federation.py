@@ -17,8 +17,8 @@ pytest.importorskip("flwr")
 
 from fedamd.cli import federation
 from fedamd.errors import FedamdError
-from fedamd.flower import processes
-from fedamd.runs.records import Folder
+from fedamd.flower.local import processes
+from fedamd.runs.folder import Folder
 
 CONFIG = """
 clients = 3

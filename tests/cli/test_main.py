@@ -183,7 +183,7 @@ def test_a_mistake_of_the_system_is_a_sentence_that_names_the_file(monkeypatch, 
     def full(*_: object, **__: object) -> None:
         raise OSError("no space anywhere")
 
-    monkeypatch.setattr("fedamd.runs.records.Folder.create", full)
+    monkeypatch.setattr("fedamd.runs.folder.Folder.create", full)
     assert failing(["run", "--json"], monkeypatch, capsys) == ("", "error: no space anywhere\n")
 
 

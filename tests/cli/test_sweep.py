@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from fedamd.campaigns.grid import Grid
+from fedamd.campaigns.sweep import plan, sweep
 from fedamd.cli import show
 from fedamd.cli.main import app, main
 from fedamd.cli.show import OverallProgress, Progress
 from fedamd.runs.config import load_config
-from fedamd.runs.grid import Grid
-from fedamd.runs.sweep import plan, sweep
 
 SMALL = ["--set", "data.name=quadratic", "--set", "clients=5", "--set", "cohort=2", "--set", "rounds=10"]
 GRID = ["--grid", "algorithm.eta_l=0.1,1e200", "--grid", 'algorithm.pattern=["0,1", "0,0,1"]', "--grid", "seed=0,1"]
@@ -60,7 +60,7 @@ def test_json_is_all_that_is_printed_and_a_finished_sweep_is_told_again():
 def test_an_interrupted_sweep_ends_with_130_and_says_how_to_go_on(monkeypatch):
     result = sweep(plan({"data": {"name": "quadratic"}}, Grid({"seed": [0]}), Path("here"), {"rounds": 1}))
     result.entries[0].statuses[0] = "interrupted"
-    monkeypatch.setattr("fedamd.runs.sweep.sweep", lambda *_: result)
+    monkeypatch.setattr("fedamd.campaigns.sweep.sweep", lambda *_: result)
     told = fedamd(*SMALL, "--grid", "seed=0", "--out", "here", code=130)
     assert "go on with the same command and --out here" in told.stderr
 

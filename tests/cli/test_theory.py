@@ -8,13 +8,13 @@ import typer
 from typer.testing import CliRunner
 
 from fedamd.cli import theory
-from fedamd.measured.protocol import Scale
-from fedamd.measured.studies import STUDIES
+from fedamd.studies.theory_check.protocol import Scale
+from fedamd.studies.theory_check.studies import STUDIES
 
 
 def test_measures_and_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """‖∇F(x_0)‖² is 2.326·10⁻³, and 2.3·10⁻³ is reached within some rounds, so even this scale reaches its target."""
-    monkeypatch.setattr("fedamd.measured.protocol.QUICK", Scale(seeds=1, base=6, target=2.3e-3, long=12))
+    monkeypatch.setattr("fedamd.studies.theory_check.protocol.QUICK", Scale(seeds=1, base=6, target=2.3e-3, long=12))
     app = typer.Typer()
     app.callback()(lambda: None)
     theory.register(app)

@@ -9,7 +9,7 @@ from torch import nn
 
 import fedamd
 from fedamd.algorithms import ALGORITHMS, FedAMD
-from fedamd.engines.choice import make_engine
+from fedamd.engines.factory import make_engine
 from fedamd.engines.loop import LoopEngine
 from fedamd.engines.vector import VectorEngine, _rounded_up
 from fedamd.models import Logistic

@@ -10,13 +10,13 @@ from flwr.app import Message
 from fedamd.algorithms.base import Answers, Exchange, Order
 from fedamd.engines import make_engine
 from fedamd.engines.base import Engine, Request
-from fedamd.flower.inprocess import InProcessGrid, participants
-from fedamd.flower.post import Post
-from fedamd.flower.server import lead
-from fedamd.flower.settings import flatten
+from fedamd.flower.app.mailbox import Mailbox
+from fedamd.flower.app.server import lead
+from fedamd.flower.app.settings import flatten
+from fedamd.flower.local.inprocess import InProcessGrid, participants
 from fedamd.runs.config import load_config
 from fedamd.runs.experiment import build_experiment
-from fedamd.runs.records import Folder
+from fedamd.runs.folder import Folder
 from fedamd.runs.rounds import drive
 from fedamd.runs.run import Run
 
@@ -94,7 +94,7 @@ class Federation:
         return participants(clients, lambda _: str(self.state))
 
     def lead(self) -> Run:
-        return lead(Post(self.grid, self.clock.now, self.clock.sleep), self.settings)
+        return lead(Mailbox(self.grid, self.clock.now, self.clock.sleep), self.settings)
 
     def metrics(self) -> dict[int, dict[str, Any]]:
         return {record["round"]: record for record in Folder.open(self.folder).metrics()}

@@ -16,13 +16,13 @@ import pytest
 import torch
 from flower_support import RAW, simulate
 
-from fedamd.flower import processes
-from fedamd.flower.certificates import write_client_key
-from fedamd.flower.launch import SuperLink, run_on, settings_for, up_in
-from fedamd.flower.loopback import Loopback
-from fedamd.flower.settings import flatten
+from fedamd.flower.app.settings import flatten
+from fedamd.flower.local import processes
+from fedamd.flower.local.certificates import write_client_key
+from fedamd.flower.local.launch import SuperLink, run_on, settings_for, up_in
+from fedamd.flower.local.loopback import Loopback
 from fedamd.runs import checkpoint
-from fedamd.runs.records import MODEL, SUMMARY, Folder
+from fedamd.runs.folder import MODEL, SUMMARY, Folder
 
 pytestmark = [pytest.mark.flower, pytest.mark.slow, pytest.mark.timeout(900)]
 CLIENTS = 2

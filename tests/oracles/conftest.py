@@ -21,4 +21,4 @@ def device() -> str:
 def kernels() -> Callable[[str], ModuleType]:
     """Imports a module of kernels by its name."""
     pytest.importorskip("triton", reason="Triton is not installed")
-    return lambda name: importlib.import_module(f"fedamd.oracles.{name}")
+    return lambda name: importlib.import_module(f"fedamd.oracles.stacked.{name}")

@@ -12,7 +12,7 @@ from fedamd.report.content import (
 )
 from fedamd.report.page import Bars, Facts
 from fedamd.report.stored import read_runs
-from fedamd.runs.records import SUMMARY
+from fedamd.runs.folder import SUMMARY
 
 Train = Callable[..., Path]
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from fedamd.campaigns.grid import Grid
+from fedamd.campaigns.sweep import Entry, Sweep
 from fedamd.report.heatmap import draw_heatmap, heat
 from fedamd.runs.config import load_config
-from fedamd.runs.grid import Grid
-from fedamd.runs.sweep import Entry, Sweep
 
 BRIGHTEST, DARKEST = (0.993, 0.906, 0.144), (0.267, 0.005, 0.329)
 DOWN, ACROSS = "algorithm.eta_l", "algorithm.steps"

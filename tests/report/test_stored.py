@@ -8,7 +8,7 @@ import pytest
 
 from fedamd.errors import FedamdError
 from fedamd.report.stored import read_run, read_runs
-from fedamd.runs.records import SUMMARY
+from fedamd.runs.folder import SUMMARY
 
 Train = Callable[..., Path]
 

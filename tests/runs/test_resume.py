@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import fedamd
-from fedamd.engines.held import DiskHeld
+from fedamd.engines.client_store import DiskStore
 from fedamd.errors import FedamdError
 from fedamd.runs import checkpoint
-from fedamd.runs.records import Folder
+from fedamd.runs.folder import Folder
 from support import PYTHONPATH
 
 CONFIG = {
@@ -71,8 +71,8 @@ def crash_at(monkeypatch, call: int) -> None:
         (Folder, "add"),
         (checkpoint, "save_file"),
         (checkpoint, "save"),
-        (DiskHeld, "flush"),
-        (DiskHeld, "forget_before"),
+        (DiskStore, "flush"),
+        (DiskStore, "forget_before"),
     ):
         monkeypatch.setattr(owner, name, dying(getattr(owner, name)))
 

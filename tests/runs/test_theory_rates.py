@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import torch
 
+from fedamd.campaigns.grid import Grid
+from fedamd.campaigns.sweep import plan, sweep
 from fedamd.data.base import Dataset, Partition
 from fedamd.errors import FedamdError
 from fedamd.models import Softmax
 from fedamd.runs.api import resume, run
 from fedamd.runs.config import Config, load_config
 from fedamd.runs.experiment import build_experiment
-from fedamd.runs.grid import Grid
-from fedamd.runs.sweep import plan, sweep
 
 ROOT = 2 * math.sqrt(6)
 

@@ -12,7 +12,7 @@ from fedamd.cli.show import Progress, announce_theory, console
 from fedamd.torchrun import is_writer
 
 if TYPE_CHECKING:
-    from fedamd.runs.compare import Comparison
+    from fedamd.campaigns.compare import Comparison
     from fedamd.runs.run import Record
 
 DEFAULT = "fedamd,fedavg,scaffold"
@@ -51,10 +51,10 @@ def command(
     Of a config's `[algorithm]` options, the other methods take over those that mean the same for all: the step sizes,
     the number of local steps, the batch sizes and the weights.
     """
+    from fedamd.campaigns.compare import compare, contestants, default_folder
     from fedamd.report.curves import draw_curves
     from fedamd.report.figures import draw_costs
     from fedamd.report.stored import read_runs
-    from fedamd.runs.compare import compare, contestants, default_folder
     from fedamd.runs.config import parse_setting
 
     words: dict[str, Any] = {"rounds": rounds, "seed": seed}

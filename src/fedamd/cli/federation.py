@@ -31,7 +31,7 @@ def up(
 ) -> None:
     """Start a federation on this machine; it runs until you stop it with Ctrl-C."""
     _need_flower()
-    from fedamd.flower.loopback import Loopback
+    from fedamd.flower.local.loopback import Loopback
 
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -53,7 +53,7 @@ def up(
 def down(folder: Folder = FOLDER) -> None:
     """Stop the federation that was started in a folder, and whatever it has left."""
     _need_flower()
-    from fedamd.flower.loopback import bring_down
+    from fedamd.flower.local.loopback import bring_down
 
     console.print(f"{bring_down(folder)} processes ended")
 
@@ -65,7 +65,7 @@ def certificates(
 ) -> None:
     """Make a certificate authority and a certificate for the server of a deployment."""
     _need_flower()
-    from fedamd.flower.certificates import write_certificates
+    from fedamd.flower.local.certificates import write_certificates
 
     write_certificates(out, host)
     console.print(f"{out}/ca.crt is for everyone; {out}/server.pem and server.key for the SuperLink; keep ca.key safe")
@@ -90,8 +90,8 @@ def run(
 ) -> None:
     """Train over a federation: one that is up, one of your own, or one for this run alone."""
     _need_flower()
-    from fedamd.flower.inprocess import run_in_process
-    from fedamd.flower.launch import SuperLink, read_app, run_locally, run_on, settings_for, up_in
+    from fedamd.flower.local.inprocess import run_in_process
+    from fedamd.flower.local.launch import SuperLink, read_app, run_locally, run_on, settings_for, up_in
     from fedamd.runs.config import parse_setting
 
     flat: dict[str, Any] = dict(read_app(config)) | dict(map(parse_setting, settings or []))

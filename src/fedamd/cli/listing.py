@@ -12,7 +12,7 @@ from rich.table import Table
 from fedamd.cli import names
 from fedamd.cli.show import console
 from fedamd.errors import FedamdError
-from fedamd.lookup import choose
+from fedamd.registry import choose
 
 Entries = dict[str, str]
 

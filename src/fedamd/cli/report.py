@@ -23,7 +23,7 @@ def command(
     out: Annotated[Path | None, typer.Option(help="The HTML file (default: RUN/report.html).")] = None,
 ) -> None:
     """Write a page with curves, tables and settings that opens in any browser, offline."""
-    from fedamd.paper.publish import paper_page
+    from fedamd.studies.paper.publish import paper_page
 
     folders = runs or ([FOLDER] if paper else [])
     if not folders or (paper and len(folders) > 1):

@@ -11,11 +11,11 @@ from rich.table import Table
 
 from fedamd.cli.names import DEVICES, one_of
 from fedamd.cli.show import Progress, console
-from fedamd.paper.experiments import EXPERIMENTS
+from fedamd.studies.paper.experiments import EXPERIMENTS
 
 if TYPE_CHECKING:
-    from fedamd.paper.claims import Verdict
-    from fedamd.paper.table import Row
+    from fedamd.studies.paper.claims import Verdict
+    from fedamd.studies.paper.table import Row
 
 FOLDER = Path("results") / "paper"
 
@@ -45,10 +45,10 @@ def command(
     out: Annotated[Path, typer.Option(help="Where finished runs are kept.")] = FOLDER,
 ) -> None:
     """Run the paper's experiments; what has been computed before is not computed again."""
-    from fedamd.paper.claims import verdicts
-    from fedamd.paper.publish import ALL, publish, tables_folder
-    from fedamd.paper.reproduce import QUICK, Protocol, chosen_experiments, only, quick, reproduce
-    from fedamd.paper.table import rows
+    from fedamd.studies.paper.claims import verdicts
+    from fedamd.studies.paper.publish import ALL, publish, tables_folder
+    from fedamd.studies.paper.reproduce import QUICK, Protocol, chosen_experiments, only, quick, reproduce
+    from fedamd.studies.paper.table import rows
 
     usual = QUICK if small else Protocol()
     protocol = replace(usual, device=device, rates=rates, seeds=seeds or usual.seeds, rounds=rounds or usual.rounds)
@@ -66,7 +66,7 @@ def command(
 
 def show_table(told: Sequence["Row"]) -> None:
     """Our numbers beside the paper's, a table for each panel."""
-    from fedamd.paper.table import QUANTITIES
+    from fedamd.studies.paper.table import QUANTITIES
 
     for panel in dict.fromkeys(row.outcome.cell.panel for row in told):
         table = Table("method", "η_l, η_s", box=None, title=f"{panel}: here / paper", title_justify="left")

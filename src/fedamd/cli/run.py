@@ -69,7 +69,7 @@ def _train(
     from fedamd.report.tensorboard import TensorBoardListener
     from fedamd.runs.api import resume, run
     from fedamd.runs.config import Config, load_config
-    from fedamd.runs.records import default_folder
+    from fedamd.runs.folder import default_folder
 
     if resumed and (config or out):
         raise FedamdError(

@@ -12,7 +12,7 @@ from rich.table import Table
 from fedamd.cli.show import OverallProgress, announce_theory, console
 
 if TYPE_CHECKING:
-    from fedamd.runs.sweep import Sweep
+    from fedamd.campaigns.sweep import Sweep
 
 
 def register(app: typer.Typer) -> None:
@@ -37,10 +37,10 @@ def command(
 
     Points that differ in `seed` alone are repetitions: their mean counts.
     """
+    from fedamd.campaigns.grid import Grid
+    from fedamd.campaigns.sweep import plan, sweep
     from fedamd.report.heatmap import draw_heatmap
     from fedamd.runs.config import parse_setting
-    from fedamd.runs.grid import Grid
-    from fedamd.runs.sweep import plan, sweep
 
     folder = out or Path("sweeps") / f"{datetime.now():%Y%m%d-%H%M%S}"
     changes = {"checkpoint_every": 50} | dict(map(parse_setting, settings or []))
@@ -60,7 +60,7 @@ def command(
 
 
 def _show(result: "Sweep", picture: Path | None) -> None:
-    from fedamd.runs.sweep import ACCURACY
+    from fedamd.campaigns.sweep import ACCURACY
 
     accurate = result.measure == ACCURACY
     names = result.grid.short_keys()

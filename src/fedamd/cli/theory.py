@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from fedamd.measured.finding import Finding
+    from fedamd.studies.theory_check.findings import Finding
 
 PAGE = Path("docs") / "theory_vs_measurement.md"
 FOLDER = Path("results") / "theory"
@@ -30,9 +30,9 @@ def command(
     results: Annotated[Path, typer.Option(help="The folder for numbers and figures.")] = FOLDER,
 ) -> None:
     """Measure rounds to ε over ε, p, τ, A, b and the learning rate, and hold them against the theorems."""
-    from fedamd.measured.page import write
-    from fedamd.measured.protocol import FULL, QUICK
-    from fedamd.measured.studies import measure
+    from fedamd.studies.theory_check.page import write
+    from fedamd.studies.theory_check.protocol import FULL, QUICK
+    from fedamd.studies.theory_check.studies import measure
 
     scale = QUICK if small else FULL
     console, errors = Console(), Console(stderr=True)

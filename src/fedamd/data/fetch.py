@@ -19,7 +19,7 @@ from typing import IO
 
 from fedamd.data.locate import cache_folder
 from fedamd.errors import FedamdError
-from fedamd.lookup import choose
+from fedamd.registry import choose
 
 TIMEOUT = 30.0  # seconds without an answer
 BLOCK = 1 << 20

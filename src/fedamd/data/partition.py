@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedamd.data.base import Clients, Dataset, Partition
-from fedamd.data.deal import apportion, deal
+from fedamd.data.classes_per_client import apportion, deal
 from fedamd.data.seeding import generator
 from fedamd.data.virtual import VirtualPartition
 from fedamd.errors import FedamdError
-from fedamd.lookup import check_options, choose
+from fedamd.registry import check_options, choose
 
 Indices = NDArray[np.int64]
 

@@ -15,7 +15,7 @@ from fedamd.data.idx import read_labelled
 from fedamd.data.locate import IDX_SETS, find, folders
 from fedamd.data.synthetic import logistic, quadratic
 from fedamd.errors import FedamdError
-from fedamd.lookup import check_options, choose
+from fedamd.registry import check_options, choose
 
 MEAN, STD = 0.1307, 0.3081  # MNIST's; the paper normalises all its images with them
 DIGITS_TEST = 297

@@ -1,7 +1,7 @@
 """Engines: where and how the exchanges of an algorithm are executed."""
 
 from fedamd.engines.base import Engine
-from fedamd.engines.choice import ENGINES, ORACLES, make_engine
+from fedamd.engines.factory import ENGINES, ORACLES, make_engine
 from fedamd.engines.loop import LoopEngine
 from fedamd.engines.vector import VectorEngine
 

@@ -11,7 +11,7 @@ from fedamd import draw
 from fedamd.algorithms.base import Answers, Batches, Exchange, Gradient, Order, Replies
 from fedamd.data.base import Clients
 from fedamd.draw import Purpose
-from fedamd.engines.held import Held
+from fedamd.engines.client_store import ClientStore
 from fedamd.oracles.base import Batch, Oracle, Stepper
 
 
@@ -21,7 +21,7 @@ class Site:
 
     seed: int
     clients: Clients
-    held: Held
+    held: ClientStore
 
 
 @dataclass(frozen=True)

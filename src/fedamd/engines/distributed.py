@@ -23,7 +23,7 @@ from torch import Tensor
 
 from fedamd.algorithms.base import Answers, Exchange, Order, Replies
 from fedamd.engines.base import Engine, Request, like_x
-from fedamd.engines.held import MemoryHeld
+from fedamd.engines.client_store import MemoryStore
 from fedamd.errors import FedamdError
 from fedamd.torchrun import ProcessLost, processes
 
@@ -122,7 +122,7 @@ class DistributedEngine(Engine):
         )
 
 
-class ShardedHeld(MemoryHeld):
+class ShardedStore(MemoryStore):
     """What this rank's clients hold; a checkpoint has what all ranks' clients hold, and fits any number of ranks."""
 
     def __init__(self, ranks: Ranks, device: str) -> None:

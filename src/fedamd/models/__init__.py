@@ -9,9 +9,9 @@ from torch import nn
 
 from fedamd.data.base import Dataset
 from fedamd.errors import FedamdError
-from fedamd.lookup import check_options, choose, import_object
 from fedamd.models.convex import Logistic, Quadratic
 from fedamd.models.networks import MLP, LeNet5, Softmax
+from fedamd.registry import check_options, choose, import_object
 
 __all__ = ["MLP", "MODELS", "LeNet5", "Logistic", "Quadratic", "Softmax", "build"]
 

@@ -4,10 +4,10 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from fedamd.campaigns.compare import row
 from fedamd.report.curves import BIT_UNIT, GRADIENT_UNIT, groups
 from fedamd.report.page import Cell, Table, cell
 from fedamd.report.stored import StoredRun
-from fedamd.runs.compare import row
 
 
 @dataclass(frozen=True)

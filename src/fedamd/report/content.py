@@ -4,12 +4,12 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from fedamd.campaigns.compare import TARGET
 from fedamd.report.clients import client_bars
 from fedamd.report.comparison import common, comparison_table, tally
 from fedamd.report.curves import AXES, MEASURES, Curve, draw_curves, groups
 from fedamd.report.page import Bars, Curves, Facts, Format, Section, Text
 from fedamd.report.stored import StoredRun
-from fedamd.runs.compare import TARGET
 from fedamd.runs.config import to_toml
 from fedamd.runs.summary import COSTS
 

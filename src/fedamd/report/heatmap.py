@@ -7,7 +7,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from fedamd.runs.sweep import ACCURACY, Sweep
+from fedamd.campaigns.sweep import ACCURACY, Sweep
 
 
 def draw_heatmap(sweep: Sweep, path: Path) -> Path | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedamd.errors import FedamdError
 from fedamd.runs.config import Config
-from fedamd.runs.records import CONFIG, ENVIRONMENT, SUMMARY, Folder, read_json
+from fedamd.runs.folder import CONFIG, ENVIRONMENT, SUMMARY, Folder, read_json
 from fedamd.runs.run import Record
 
 

@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from fedamd.algorithms.base import Algorithm
 from fedamd.data.base import Dataset
 from fedamd.engines import Engine, make_engine
-from fedamd.engines.distributed import DistributedEngine, Ranks, ShardedHeld, agreed, in_step, join
-from fedamd.engines.held import Held, MemoryHeld
+from fedamd.engines.client_store import ClientStore, MemoryStore
+from fedamd.engines.distributed import DistributedEngine, Ranks, ShardedStore, agreed, in_step, join
 from fedamd.errors import FedamdError
 from fedamd.oracles.objective import load_parameters
 from fedamd.runs.config import Config, load_config
 from fedamd.runs.experiment import Experiment, build_experiment
-from fedamd.runs.records import Folder
+from fedamd.runs.folder import Folder
 from fedamd.runs.rounds import drive
 from fedamd.runs.run import Listener, Record, Run
 from fedamd.runs.summary import summarise
@@ -140,10 +140,10 @@ def _check_store(config: Config, has_folder: bool, ranks: Ranks) -> None:
         raise FedamdError('client_store = "disk" is for one process with a run folder; use client_store = "memory"')
 
 
-def _held(config: Config, folder: Folder | None, ranks: Ranks) -> Held:
+def _held(config: Config, folder: Folder | None, ranks: Ranks) -> ClientStore:
     if config.client_store == "disk" and folder:
         return folder.held()
-    return ShardedHeld(ranks, config.device) if ranks.world > 1 else MemoryHeld()
+    return ShardedStore(ranks, config.device) if ranks.world > 1 else MemoryStore()
 
 
 @contextmanager

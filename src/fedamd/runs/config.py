@@ -20,8 +20,8 @@ from fedamd.algorithms import ALGORITHMS, Algorithm, FedAMD
 from fedamd.data import PARTITIONERS, SOURCES
 from fedamd.data.partition import Partitioner
 from fedamd.errors import FedamdError
-from fedamd.lookup import choose, import_object, suggestion
 from fedamd.models import MODELS
+from fedamd.registry import choose, import_object, suggestion
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from fedamd import draw
 from fedamd.algorithms.base import Answers, Exchange, Order, State
 from fedamd.draw import Purpose
 from fedamd.engines.base import Site
-from fedamd.engines.held import DiskHeld, Held, InCheckpoint, MemoryHeld
+from fedamd.engines.client_store import ClientStore, DiskStore, InCheckpoint, MemoryStore
 from fedamd.runs.experiment import Experiment
 from fedamd.runs.ledger import Ledger
 
@@ -49,11 +49,11 @@ class Tally:
 class Run:
     """A run between two rounds. `t` rounds are done; `status` is running, finished or diverged."""
 
-    def __init__(self, experiment: Experiment, held: Held | None = None) -> None:
+    def __init__(self, experiment: Experiment, held: ClientStore | None = None) -> None:
         config = experiment.config
         self.experiment = experiment
         self.config = config
-        self.site = Site(config.seed, experiment.clients, held or MemoryHeld())
+        self.site = Site(config.seed, experiment.clients, held or MemoryStore())
         self.state = State(x=experiment.x0.clone())
         self.started = False
         self.t = 0
@@ -116,7 +116,7 @@ class Run:
         self.state = State(**{name.removeprefix("state."): value for name, value in named.items()})
         self.t, self.status, self.started = facts["t"], facts["status"], True
         self.ledger, self.start_up = Ledger(**facts["ledger"]), Ledger(**facts["start_up"])
-        if isinstance(self.site.held, DiskHeld):
+        if isinstance(self.site.held, DiskStore):
             self.site.held.rewind(self.t)
         elif isinstance(self.site.held, InCheckpoint):
             held = {name.removeprefix("held."): value for name, value in tensors.items() if name.startswith("held.")}

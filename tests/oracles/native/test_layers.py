@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from fedamd.data.base import Dataset
-from fedamd.oracles.native import unsupported
+from fedamd.oracles.native.layers import unsupported
 
 DATA = Dataset(
     "zeros", torch.zeros(3, 1, 6, 6), torch.zeros(3).long(), torch.zeros(2, 1, 6, 6), torch.zeros(2).long(), 4

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from fedamd.data.base import Dataset
 from fedamd.errors import FedamdError
 from fedamd.oracles.base import Batch
-from fedamd.oracles.native import NativeOracle
+from fedamd.oracles.native.oracle import NativeOracle
 
 pytestmark = pytest.mark.usefixtures("library")
 

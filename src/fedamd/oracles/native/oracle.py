@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from fedamd.data.base import Dataset
 from fedamd.errors import FedamdError
-from fedamd.native.library import available, check, declare, load
 from fedamd.oracles.base import Batch
 from fedamd.oracles.native.layers import FIELDS, layers_of, unsupported
+from fedamd.oracles.native.library import available, check, declare, load
 
 _LANES = 16  # samples side by side in the C++ code
 

@@ -1,0 +1,1 @@
+"""Several runs as one undertaking: sweeps over grids, and comparisons of methods."""

@@ -1,0 +1,183 @@
+"""Several methods on one problem: the same data, clients, cohorts and x_0, since all of these follow from the seed.
+
+Each method is a run in a folder of its own; `comparison.json` and `comparison.csv` beside them hold a row for each.
+"""
+
+import csv
+import dataclasses
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from fedamd.algorithms import ALGORITHMS
+from fedamd.engines.distributed import in_step, join
+from fedamd.errors import FedamdError
+from fedamd.registry import choose, suggestion
+from fedamd.runs import checkpoint
+from fedamd.runs.api import run
+from fedamd.runs.config import Config, load_config
+from fedamd.runs.folder import refuse_taken
+from fedamd.runs.labels import labels
+from fedamd.runs.run import Listener, Record
+from fedamd.runs.summary import results, to_target
+from fedamd.torchrun import is_writer
+
+TARGET = 0.75  # the target accuracy where no config names one; the paper's for Fashion-MNIST
+PROBLEM = ("data", "partition", "model", "clients", "cohort", "seed", "failure_rate", "dtype")
+SHARED = ("eta_l", "eta_s", "steps", "small_batch", "large_batch", "weights")  # mean the same in every method
+OPTION = "algorithm."
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What came of it: a row for every method, in the order in which they ran."""
+
+    folder: Path
+    target: float
+    rows: list[Record]
+
+
+def contestants(
+    files: Sequence[Path], algorithms: Sequence[str] = (), changes: Mapping[str, Any] | None = None
+) -> tuple[list[Config], list[str]]:
+    """The configs to compare, and notes on settings that some of the methods do not have.
+
+    With `algorithms`, at most one file says what the problem is. Its [algorithm] options are those of its own method;
+    the others take over the ones in SHARED. A change of an algorithm's option goes to every method that has it.
+    """
+    plain = {key: value for key, value in (changes or {}).items() if not key.startswith(OPTION)}
+    options = {key.removeprefix(OPTION): v for key, v in (changes or {}).items() if key.startswith(OPTION)}
+    if "name" in options:
+        raise FedamdError("algorithm.name: a comparison takes its methods from --algorithms or from several configs")
+    if not algorithms:
+        loaded = [load_config(file, plain) for file in files]
+        pairs = [(config, config.algorithm.name) for config in loaded]
+    elif len(files) > 1:
+        raise FedamdError(f"--algorithms compares methods on the problem of one config, but {len(files)} were given")
+    else:
+        base = load_config(files[0] if files else None, plain)
+        pairs = [(base, name) for name in algorithms]
+    configs = [_with_method(config, name, options) for config, name in pairs]
+    return configs, list(_notes(configs, options))
+
+
+def compare(
+    configs: Sequence[Config], out: Path, target: float | None = None, listen: Listener | None = None
+) -> Comparison:
+    """Run one after the other. A method that diverges does not stop the others; an interruption does."""
+    _refuse_other_problems(configs)
+    with in_step(join(configs[0].device)):
+        if is_writer():
+            refuse_taken(out)
+    names = _distinct(labels(configs))
+    aim = target or configs[0].target_accuracy or TARGET
+    rows: list[Record] = []
+    for name, config in zip(names, configs, strict=True):
+        aimed = load_config(config.plain(), {"target_accuracy": aim})
+        result = run(aimed, out=out / _slug(name), listen=listen)
+        rows.append(row(name, result.summary["status"], result.metrics, aim) | {"folder": _slug(name)})
+        if is_writer():
+            _write(out, aim, rows)
+        if result.summary["status"] == "interrupted":
+            break
+    return Comparison(out, aim, rows)
+
+
+def row(name: str, status: str, records: Sequence[Record], target: float) -> Record:
+    """One method's line: how good it became, and what it cost to become so and to reach the target."""
+    rounds = [record for record in records if record["round"] >= 0]
+    return {
+        "method": name,
+        "status": status,
+        **results(rounds),
+        **{f"{cost}_to_target": value for cost, value in _costs(to_target(rounds, target)).items()},
+        **_costs({"rounds": len(rounds)} | rounds[-1] if rounds else None),
+        "seconds": round(sum(record["seconds"] for record in records), 3),
+    }
+
+
+def default_folder(parent: Path = Path("compare")) -> Path:
+    """A folder that no other comparison has."""
+    stem = f"{datetime.now():%Y%m%d-%H%M%S}"
+    names = (f"{stem}-{number}" if number else stem for number in range(10_000))
+    return next(path for path in (parent / name for name in names) if not path.exists())
+
+
+def _with_method(base: Config, name: str, options: Mapping[str, Any]) -> Config:
+    """The base's problem with this method, and the options that it has."""
+    known = _fields(name)
+    own = base.algorithm.options
+    kept = own if name == base.algorithm.name else {key: own[key] for key in own if key in SHARED and key in known}
+    given = {key: value for key, value in options.items() if key in known}
+    try:
+        return load_config(base.plain() | {"algorithm": {"name": name} | kept | given})
+    except FedamdError as error:
+        raise FedamdError(f"{name}: {str(error).removeprefix('the configuration: ')}") from None
+
+
+def _fields(name: str) -> list[str]:
+    return [field.name for field in dataclasses.fields(choose(ALGORITHMS, name, "algorithms").make)]  # type: ignore[arg-type]
+
+
+def _notes(configs: Sequence[Config], options: Mapping[str, Any]) -> Iterator[str]:
+    """Who does not have an option that was set; one that nobody has is a mistake."""
+    methods = list(dict.fromkeys(config.algorithm.name for config in configs))
+    for option in options:
+        without = [name for name in methods if option not in _fields(name)]
+        if len(without) == len(methods):
+            near = suggestion(option, {field for name in methods for field in _fields(name)})
+            raise FedamdError(f"algorithm.{option}: none of {', '.join(methods)} has this option{near}")
+        if without:
+            yield f"{', '.join(without)}: no option {option}, left as it is"
+
+
+def _refuse_other_problems(configs: Sequence[Config]) -> None:
+    if len(configs) < 2:
+        raise FedamdError("a comparison needs two methods: name some with --algorithms, or give several configs")
+    first = configs[0].plain()
+    for number, config in enumerate(configs[1:], start=2):
+        other = config.plain()
+        for key in PROBLEM:
+            if other[key] != first[key]:
+                raise FedamdError(
+                    f"configs 1 and {number} differ in {key} ({first[key]} and {other[key]}): a comparison needs one "
+                    f"problem; give both the same {key}, or run them on their own and draw them with `fedamd plot`"
+                )
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """The names, numbered where two are the same."""
+    return [
+        name if names.count(name) == 1 else f"{name} #{names[: index + 1].count(name)}"
+        for index, name in enumerate(names)
+    ]
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^\w.=-]+", "-", name)
+
+
+def _costs(record: Record | None) -> Record:
+    """Rounds, gradient samples and bits, as None where there is nothing to tell."""
+    if record is None:
+        return dict.fromkeys(("rounds", "gradient_samples", "bits"))
+    return {
+        "rounds": record["rounds"],
+        "gradient_samples": record["gradient_samples"],
+        "bits": record["bits_up"] + record["bits_down"],
+    }
+
+
+def _write(out: Path, target: float, rows: Sequence[Record]) -> None:
+    content = {"target_accuracy": target, "methods": list(rows)}
+    checkpoint.write_text(out / "comparison.json", json.dumps(content, indent=2) + "\n")
+    table = io.StringIO()
+    writer = csv.DictWriter(table, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    checkpoint.write_text(out / "comparison.csv", table.getvalue())

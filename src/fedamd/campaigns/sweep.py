@@ -1,0 +1,259 @@
+"""Sweeps: a grid over any config keys, in lockstep where the engine can, resumable, with the best point chosen.
+
+Every point of the grid is an ordinary run with a folder of its own, named after its settings. Runs that share data,
+model and engine advance together, so that a vector engine plays the clients of all of them in one call.
+
+runs/…        the runs
+grid.json     what the sweep was begun with: another sweep is refused
+sweep.json    every setting with the mean and the spread over its seeds, and the best one
+sweep.csv     the same as a table
+best.toml     a config for the best setting
+"""
+
+import csv
+import hashlib
+import io
+import json
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedamd.campaigns.grid import Grid, Point
+from fedamd.engines.distributed import Ranks
+from fedamd.errors import FedamdError
+from fedamd.runs import checkpoint
+from fedamd.runs.api import deferred_interrupt, engine_for
+from fedamd.runs.config import Config, load_config, to_toml
+from fedamd.runs.experiment import build_experiment, data_options
+from fedamd.runs.folder import CONFIG, SUMMARY, Folder, exclusively, read_json
+from fedamd.runs.rounds import drive
+from fedamd.runs.run import Listener, Record, Run
+from fedamd.torchrun import processes
+
+GRID = "grid.json"
+ACCURACY, LOSS = "final_accuracy", "final_test_loss"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a sweep is to do: the points of its grid, a config and a folder for each."""
+
+    grid: Grid
+    folder: Path
+    configs: list[Config]
+
+    @property
+    def folders(self) -> list[Path]:
+        return [self.folder / "runs" / name for name in self.grid.names()]
+
+    def waiting(self) -> list[tuple[Config, Path]]:
+        """The points whose runs have not ended yet."""
+        together = zip(self.configs, self.folders, strict=True)
+        return [(config, path) for config, path in together if _summary(path)["status"] == "interrupted"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One setting of the grid: its repetitions over seeds, summarised."""
+
+    point: Point  # without the seed
+    config: Config  # of the first repetition
+    statuses: list[str]
+    values: list[float]  # what the sweep compares, for each repetition that has it
+
+    @property
+    def status(self) -> str:
+        """In one word where all repetitions ended alike."""
+        return "/".join(sorted(set(self.statuses)))
+
+    @property
+    def mean(self) -> float | None:
+        """Over the repetitions; None where one of them diverged, is not finished or has no value."""
+        complete = self.status == "finished" and len(self.values) == len(self.statuses)
+        return statistics.fmean(self.values) if complete else None
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a sweep came to."""
+
+    grid: Grid
+    folder: Path
+    measure: str  # final accuracy as in the paper, or the final test loss of problems that have no accuracy
+    entries: list[Entry]
+
+    @property
+    def ranked(self) -> list[Entry]:
+        """The settings with a mean, best first; in the order of the grid where they are equal."""
+        sign = -1 if self.measure == ACCURACY else 1
+        return sorted(
+            (entry for entry in self.entries if entry.mean is not None), key=lambda entry: sign * (entry.mean or 0.0)
+        )
+
+    @property
+    def best(self) -> Entry | None:
+        """The setting with the best mean; None where none has one."""
+        return next(iter(self.ranked), None)
+
+    @property
+    def interrupted(self) -> bool:
+        return any("interrupted" in entry.statuses for entry in self.entries)
+
+
+def plan(
+    config: Path | str | Mapping[str, Any] | None, grid: Grid, folder: Path, changes: Mapping[str, Any] | None = None
+) -> Plan:
+    """A sweep of this grid over this config; every point must be a config that can run."""
+    return Plan(grid, folder, [load_config(config, dict(changes or {}) | point) for point in grid.points()])
+
+
+def sweep(planned: Plan, listen: Listener | None = None) -> Sweep:
+    """Run every point that has not ended yet, then tell which was best."""
+    if processes() > 1:
+        raise FedamdError("a sweep runs in one process: start it without torchrun")
+    try:
+        planned.folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FedamdError(f"cannot create {planned.folder}: {error.strerror}") from None
+    with exclusively(planned.folder), deferred_interrupt() as interrupted:
+        _claim(planned)
+        for group in _lockstep_groups(planned.waiting()):
+            if not interrupted():
+                _run_group(group, listen, interrupted)
+        result = _result(planned)
+        _write(result)
+    return result
+
+
+def _claim(planned: Plan) -> None:
+    """Write down what the sweep is; a folder in which another one was begun is refused."""
+    plain = [json.loads(json.dumps(config.plain())) for config in planned.configs]
+    digest = hashlib.sha256(json.dumps(plain).encode()).hexdigest()
+    path = planned.folder / GRID
+    if not path.exists():
+        if any(planned.folder.iterdir()):
+            raise FedamdError(f"{planned.folder} is not empty and holds no sweep: choose another --out")
+        own = {"grid": planned.grid.axes, "first": plain[0], "digest": digest}
+        checkpoint.write_text(path, json.dumps(own, indent=2) + "\n")
+        return
+    try:
+        begun = json.loads(path.read_text(encoding="utf-8"))
+        different = _difference(begun["grid"], planned.grid.axes) or _difference(begun["first"], plain[0])
+        if not different and begun["digest"] != digest:
+            different = "other settings"
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FedamdError(f"cannot read {path}: {error!r}") from None
+    if different:
+        raise FedamdError(
+            f"{planned.folder} was begun as another sweep ({different}): "
+            "go on with the command it was begun with, or choose another --out"
+        )
+
+
+def _difference(begun: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "") -> str | None:
+    """The first key in which two settings differ, in words."""
+    for key in (*begun, *now):
+        before, after = begun.get(key), now.get(key)
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            if inner := _difference(before, after, f"{prefix}{key}."):
+                return inner
+        elif before != after:
+            return f"{prefix}{key} was {json.dumps(before)} and is {json.dumps(after)}"
+    return None
+
+
+def _lockstep_groups(waiting: Sequence[tuple[Config, Path]]) -> list[list[tuple[Config, Path]]]:
+    """Runs that one engine can serve together: same data, model, device and precision."""
+    groups: dict[str, list[tuple[Config, Path]]] = defaultdict(list)
+    for config, folder in waiting:
+        same = config.model_dump(
+            mode="json", include={"data", "model", "device", "dtype", "engine", "oracle", "micro_batch"}
+        )
+        groups[json.dumps([same, data_options(config)], default=str)].append((config, folder))
+    return list(groups.values())
+
+
+def _run_group(group: Sequence[tuple[Config, Path]], listen: Listener | None, interrupted: Callable[[], bool]) -> None:
+    """Drive the runs of one group together, each recording in its own folder."""
+    with ExitStack() as stack:
+        folders = {}
+        for config, path in group:
+            run, folder = _open(config, path)
+            stack.enter_context(folder.alone())
+            folder.restore(run)
+            folders[run] = folder
+
+        def heard(run: Run, record: Record) -> None:
+            folders[run].add(run, record)
+            if not run.live:
+                folders[run].finish(run, run.status)
+            if listen:
+                listen(run, record)
+
+        runs = list(folders)
+        for run in runs:
+            if not run.live:  # it was killed between its last checkpoint and its summary
+                folders[run].finish(run, run.status)
+        drive(runs, engine_for(runs[0].experiment, Ranks()), heard, interrupted)
+        for run in runs:
+            if run.live:
+                folders[run].save(run)
+
+
+def _open(config: Config, path: Path) -> tuple[Run, Folder]:
+    """The run of one point, new or begun."""
+    begun = (path / CONFIG).exists()
+    experiment = build_experiment(Folder.open(path).config() if begun else config)
+    folder = Folder.open(path) if begun else Folder.create(path, experiment.config, theory=experiment.theory)
+    return Run(experiment, folder.held() if config.client_store == "disk" else None), folder
+
+
+def _summary(folder: Path) -> Record:
+    path = folder / SUMMARY
+    if not path.exists():
+        return {"status": "interrupted"}
+    try:
+        return read_json(path, "status")
+    except FedamdError as error:
+        raise FedamdError(f"{error}; delete it, and the sweep makes it again") from None
+
+
+def _result(planned: Plan) -> Sweep:
+    """The settings in the order of the grid, seeds gathered."""
+    summaries = [_summary(folder) for folder in planned.folders]
+    measure = ACCURACY if any(one.get(ACCURACY) is not None for one in summaries) else LOSS
+    gathered: dict[str, Entry] = {}
+    for point, config, summary in zip(planned.grid.points(), planned.configs, summaries, strict=True):
+        setting = {key: value for key, value in point.items() if key != "seed"}
+        entry = gathered.setdefault(json.dumps(setting), Entry(setting, config, [], []))
+        entry.statuses.append(summary["status"])
+        entry.values.extend([summary[measure]] if summary.get(measure) is not None else [])
+    return Sweep(planned.grid, planned.folder, measure, list(gathered.values()))
+
+
+def _write(result: Sweep) -> None:
+    """sweep.json, sweep.csv and, where there is a best setting, best.toml."""
+    rows = [
+        entry.point
+        | {
+            "status": entry.status,
+            "seeds": len(entry.statuses),
+            result.measure: entry.mean,
+            "spread": statistics.stdev(entry.values) if entry.mean is not None and len(entry.values) > 1 else None,
+        }
+        for entry in result.entries
+    ]
+    best = result.best
+    content = {"best": best.point if best else None, "points": rows}
+    checkpoint.write_text(result.folder / "sweep.json", json.dumps(content, indent=2) + "\n")
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    checkpoint.write_text(result.folder / "sweep.csv", text.getvalue())
+    if best:
+        checkpoint.write_text(result.folder / "best.toml", to_toml(best.config.plain()))

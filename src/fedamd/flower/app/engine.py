@@ -1,0 +1,211 @@
+"""Exchanges over a Flower Grid: every order becomes a message to each of its clients, every reply a row of the answer.
+
+An exchange closes when all have replied, or at the deadline with what has come. Below the quorum (`min_replies`) those
+that are missing are asked again, up to `attempts` times in all; then the run stops, and goes on from its last
+checkpoint when it is started again. Replies are checked against a rehearsal of their role; whatever is not exactly that
+is dropped.
+
+What is counted, round by round:
+absent     asked, but not connected                     failed    the client raised an error, or its process died
+overdue    no reply by the deadline                     late      a reply after it, dropped
+rejected   not finite, wrong shape, wrong instruction, too large, unreadable
+lost       the client no longer has the version of its vectors that the server builds on
+refused    nodes that claimed to be a client they are not
+retries    attempts beyond the first of an exchange     wire_bits_up, wire_bits_down    message contents, in bits
+"""
+
+import itertools
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from flwr.app import Message
+from torch import Tensor
+
+from fedamd.algorithms.base import Algorithm, Answers, Order, Replies
+from fedamd.engines.base import Engine, Request, like_x
+from fedamd.errors import FedamdError
+from fedamd.flower.app.acknowledged import Acknowledged
+from fedamd.flower.app.mailbox import Mailbox
+from fedamd.flower.app.memory import LostVersion
+from fedamd.flower.app.rehearsal import rehearse
+from fedamd.flower.app.roles import role_name
+from fedamd.flower.app.roster import Roster
+from fedamd.flower.app.settings import FederationSettings
+from fedamd.flower.app.wire import Answer, BadMessage, Form, Header, read_answer, size, write_instruction, write_payload
+
+log = logging.getLogger("fedamd.flower")
+
+EVENTS = ("absent", "failed", "overdue", "late", "rejected", "lost", "refused", "retries")
+_OVERLAP = 2.0  # a message lives so many deadlines: long enough to see that a reply came late
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """One client's part of an order, on its way."""
+
+    order: Order
+    client: int
+    node: int
+    number: int
+    form: Form
+
+
+Accepted = dict[tuple[str, int], Answer]  # by role name and client
+
+
+class FlowerEngine(Engine):
+    """Executes exchanges on the clients of a federation."""
+
+    def __init__(
+        self,
+        post: Mailbox,
+        roster: Roster,
+        held: Acknowledged,
+        algorithm: Algorithm,
+        settings: FederationSettings,
+        run: str,
+        epoch: int,
+        evaluator: Engine | None,
+    ) -> None:
+        """`epoch` counts the starts of the server on this run: it makes the numbers of instructions grow for ever."""
+        self._post = post
+        self._roster = roster
+        self._held = held
+        self._algorithm = algorithm
+        self._settings = settings
+        self._run = run
+        self._numbers = itertools.count(epoch << 32)
+        self._evaluator = evaluator
+        self._overdue: set[str] = set()
+        self.events: Counter[str] = Counter()
+        self.wire = {"wire_bits_up": 0, "wire_bits_down": 0}
+
+    def execute(self, requests: Sequence[Request]) -> list[Answers]:
+        return [self._exchange(request) for request in requests]
+
+    def evaluate(self, xs: Sequence[Tensor]) -> list[tuple[float, float]]:
+        """On the server's own test samples, where it has any."""
+        return self._evaluator.evaluate(xs) if self._evaluator else [(float("nan"), float("nan"))] * len(xs)
+
+    def _exchange(self, request: Request) -> Answers:
+        orders = request.exchange.orders
+        rehearsals = {order.role.name: rehearse(order) for order in orders if order.clients}
+        asked = [(order, client) for order in orders for client in order.clients]
+        quorum = min(self._settings.min_replies, len(asked))
+        accepted: Accepted = {}
+        for attempt in range(self._settings.attempts):
+            if attempt:
+                self.events["retries"] += 1
+                self._post.sleep(self._settings.retry_after)
+            open_ones = [(order, client) for order, client in asked if (order.role.name, client) not in accepted]
+            self._attempt(request, open_ones, {name: form for name, (form, _) in rehearsals.items()}, accepted)
+            if len(accepted) >= quorum:
+                return {order.role.name: _stacked(order, accepted, rehearsals) for order in orders}
+        raise FedamdError(
+            f"round {request.t}: {len(accepted)} of {len(asked)} clients replied in {self._settings.attempts} "
+            f"attempts, fewer than min_replies = {self._settings.min_replies}; the run stops here and goes on from its "
+            "last checkpoint when it is started again"
+        )
+
+    def _attempt(
+        self, request: Request, asked: list[tuple[Order, int]], forms: dict[str, Form], accepted: Accepted
+    ) -> None:
+        """Ask these clients, and wait for them until the deadline."""
+        self._roster.refresh()
+        self.events["refused"] += self._roster.refused
+        self._roster.refused = 0
+        self._count_late()
+        on_their_way = self._post_all(request, asked, forms)
+
+        def all_in() -> bool:
+            for number, reply in self._post.fetch(list(on_their_way)).items():
+                self._receive(on_their_way.pop(number), reply, accepted)
+            return not on_their_way
+
+        if not self._post.wait(self._settings.deadline, all_in):
+            self.events["overdue"] += len(on_their_way)
+            self._overdue |= set(on_their_way)
+            clients = ", ".join(str(parcel.client) for parcel in on_their_way.values())
+            log.warning("round %d closes without a reply of clients %s", request.t, clients)
+
+    def _post_all(self, request: Request, asked: list[tuple[Order, int]], forms: dict[str, Form]) -> dict[str, Parcel]:
+        present = self._roster.present()
+        self.events["absent"] += sum(client not in present for _, client in asked)
+        payloads = {order.role.name: write_payload(order.payload, order.batches) for order in request.exchange.orders}
+        parcels = [
+            Parcel(order, client, present[client], next(self._numbers), forms[order.role.name])
+            for order, client in asked
+            if client in present
+        ]
+        contents = [write_instruction(self._header(request, one), payloads[one.order.role.name]) for one in parcels]
+        self.wire["wire_bits_down"] += 8 * sum(map(size, contents))
+        letters = [(parcel.node, content) for parcel, content in zip(parcels, contents, strict=True)]
+        ids = self._post.send(letters, "train", _OVERLAP * self._settings.deadline)
+        self.events["absent"] += ids.count("")
+        return {number: parcel for number, parcel in zip(ids, parcels, strict=True) if number}
+
+    def _header(self, request: Request, parcel: Parcel) -> Header:
+        return Header(
+            run=self._run,
+            role=role_name(parcel.order.role, self._algorithm),
+            client=parcel.client,
+            seed=request.site.seed,
+            t=request.t,
+            stage=request.stage,
+            number=parcel.number,
+            accepted=self._held.accepted(parcel.client),
+            durable=self._held.durable(parcel.client),
+            deadline=self._settings.deadline,
+        )
+
+    def _receive(self, parcel: Parcel, reply: Message | None, accepted: Accepted) -> None:
+        """Take a good reply in; count any other."""
+        if reply is not None and reply.has_error():
+            self._note("failed", parcel, str(reply.error.reason))
+            return
+        try:
+            answer = self._opened(parcel, reply)
+        except BadMessage as error:
+            self._note("rejected", parcel, str(error))
+            return
+        if answer.refusal:
+            self._note("lost" if answer.refusal.startswith(LostVersion.__name__) else "failed", parcel, answer.refusal)
+            return
+        if parcel.order.role.holds:
+            self._held.accept(parcel.client, parcel.number)
+        accepted[parcel.order.role.name, parcel.client] = answer
+
+    def _opened(self, parcel: Parcel, reply: Message | None) -> Answer:
+        """The answer in a reply; a `BadMessage` if it is anything else."""
+        if reply is None or not reply.has_content():
+            raise BadMessage("it cannot be decoded")
+        self.wire["wire_bits_up"] += 8 * size(reply.content)
+        if reply.metadata.src_node_id != parcel.node:
+            raise BadMessage(f"it comes from node {reply.metadata.src_node_id}")
+        return read_answer(reply.content, parcel.number, parcel.form)
+
+    def _note(self, event: str, parcel: Parcel, why: str) -> None:
+        self.events[event] += 1
+        log.warning("client %d as %s: %s (%s)", parcel.client, parcel.order.role.name, event, why)
+
+    def _count_late(self) -> None:
+        """Replies to exchanges that are closed: too late to count, worth knowing."""
+        for number, reply in self._post.fetch(list(self._overdue)).items():
+            self._overdue.discard(number)
+            self.events["late"] += reply is None or reply.has_content()
+
+
+def _stacked(order: Order, accepted: Accepted, rehearsals: dict[str, tuple[Form, dict[str, int]]]) -> Replies:
+    """The answers of one role, in the order of its clients, on the device of what was sent."""
+    name = order.role.name
+    answers = [(client, accepted[name, client]) for client in order.clients if (name, client) in accepted]
+    if not answers:
+        return Replies((), {})
+    form, bits = rehearsals[name]
+    x = like_x(order)
+    values = {value: torch.stack([answer.values[value] for _, answer in answers]).to(x.device) for value in form.values}
+    losses = x.new_tensor([answer.loss for _, answer in answers]) if form.has_loss else None
+    return Replies([client for client, _ in answers], values, losses, bits)

@@ -1,0 +1,56 @@
+"""Messages out, replies in: Flower's Grid, made safe against whatever a node may send."""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+import httpx
+from flwr.app import Message, RecordDict
+from flwr.serverapp import Grid
+
+log = logging.getLogger("fedamd.flower")
+_SHORTEST, _LONGEST = 0.05, 1.0  # seconds between two looks into the letter box
+
+
+class Mailbox:
+    """Sends to nodes and fetches what they answered. `now` and `sleep` are the clock (tests have their own)."""
+
+    def __init__(
+        self, grid: Grid, now: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self.grid = grid
+        self.now = now
+        self.sleep = sleep
+
+    def send(self, letters: Sequence[tuple[int, RecordDict]], kind: str, ttl: float) -> list[str]:
+        """One message to each node; their ids, "" where one could not be sent."""
+        messages = [Message(content, dst_node_id=node, message_type=kind, ttl=ttl) for node, content in letters]
+        ids = [str(number or "") for number in self.grid.push_messages(messages)] if messages else []
+        return ids + [""] * (len(messages) - len(ids))
+
+    def fetch(self, ids: Iterable[str]) -> dict[str, Message | None]:
+        """The replies that have come, by the id of what they answer; None for one that cannot be read."""
+        found: dict[str, Message | None] = {}
+        for number in ids:  # one by one: a reply that breaks the reader must not take others with it
+            try:
+                replies = list(self.grid.pull_messages([number]))
+            except httpx.HTTPError:  # the SuperLink cannot be reached: no client's doing
+                raise
+            except Exception as error:
+                log.warning("a reply could not be decoded: %s: %s", type(error).__name__, error)
+                found[number] = None
+                continue
+            if replies:
+                found[number] = replies[0]
+        return found
+
+    def wait(self, seconds: float, look: Callable[[], bool]) -> bool:
+        """Look again and again, at growing intervals, until `look` says it is done or the time is over."""
+        end, pause = self.now() + seconds, _SHORTEST
+        while not look():
+            left = end - self.now()
+            if left <= 0:
+                return False
+            self.sleep(min(pause, left))
+            pause = min(1.5 * pause, _LONGEST)
+        return True

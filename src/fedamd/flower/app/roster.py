@@ -1,0 +1,152 @@
+"""Which node is which client.
+
+Nodes come and go, and their ids are random; a client's number 0 … M−1 is in its SuperNode's own configuration, so every
+new node is asked. A number belongs to the first connected node that claims it; with a file of public keys, only to the
+node that has proved to own the key listed for it. So no node can speak for another client.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import overload
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_public_key
+from flwr.app import ConfigRecord, Message, RecordDict
+
+from fedamd.errors import FedamdError
+from fedamd.flower.app.mailbox import Mailbox
+
+log = logging.getLogger("fedamd.flower")
+_PATIENCE = 30.0  # seconds before a node that gave no sensible answer is asked again
+
+
+class Sizes(Sequence[int]):
+    """n_1 … n_M, each known once its client has been connected; it never changes after that."""
+
+    def __init__(self, clients: int) -> None:
+        self._clients = clients
+        self._known: dict[int, int] = {}
+
+    def learn(self, client: int, samples: int) -> None:
+        self._known.setdefault(client, samples)
+
+    def __len__(self) -> int:
+        return self._clients
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[int]: ...
+
+    def __getitem__(self, index: int | slice) -> int | list[int]:
+        if isinstance(index, slice):
+            return [self[client] for client in range(self._clients)[index]]
+        if not 0 <= index < self._clients:
+            raise IndexError(index)
+        if index not in self._known:
+            raise FedamdError(
+                f"client {index} has not been connected yet, and this run needs to know how many samples it has: "
+                "start it when all clients are connected (federation.start_wait is how long it waits for them)"
+            )
+        return self._known[index]
+
+
+class Roster:
+    """The nodes that are connected now, by client."""
+
+    def __init__(self, post: Mailbox, clients: int, keys: Mapping[int, bytes] | None = None, ttl: float = 600) -> None:
+        self._post = post
+        self._clients = clients
+        self._keys = keys
+        self._ttl = ttl
+        self._asked: dict[str, int] = {}  # message id → node
+        self._claims: dict[int, int] = {}  # node → client, in the order in which they came
+        self._connected: dict[int, bytes] = {}  # node → public key
+        self._disputed: set[int] = set()
+        self._again: dict[int, float] = {}  # node → when to ask it again
+        self.sizes = Sizes(clients)
+        self.refused = 0  # nodes that claimed what is not theirs
+
+    def refresh(self) -> None:
+        """See who is connected, ask newcomers who they are, and read what those asked before have answered."""
+        self._connected = {node.node_id: node.public_key for node in self._post.grid.get_nodes()}
+        known = self._claims.keys() | set(self._asked.values())
+        now = self._post.now()
+        new = [node for node in self._connected if node not in known and self._again.get(node, now) <= now]
+        question = RecordDict({"hello": ConfigRecord()})
+        for number, node in zip(self._post.send([(n, question) for n in new], "query", self._ttl), new, strict=True):
+            if number:
+                self._asked[number] = node
+        for number, reply in self._post.fetch(list(self._asked)).items():
+            self._hear(self._asked.pop(number), reply)
+        self._settle_disputes()
+
+    def wait_for(self, clients: int, seconds: float) -> int:
+        """Wait until so many clients are connected, or the time is over; how many there are."""
+
+        def enough() -> bool:
+            self.refresh()
+            return len(self.present()) >= clients
+
+        self._post.wait(seconds, enough)
+        return len(self.present())
+
+    def present(self) -> dict[int, int]:
+        """client → node, for the clients that are connected."""
+        present: dict[int, int] = {}
+        for node, client in self._claims.items():
+            if node in self._connected:
+                present.setdefault(client, node)
+        return present
+
+    def _hear(self, node: int, reply: Message | None) -> None:
+        """Note what a node says it is; one that answers nothing sensible is asked again after a while."""
+        self._again[node] = self._post.now() + _PATIENCE
+        if reply is None or not reply.has_content() or reply.metadata.src_node_id != node:
+            reason = reply.error.reason if reply is not None and reply.has_error() else "its answer makes no sense"
+            log.warning("node %d did not say which client it is: %s", node, reason)
+            return
+        facts: Mapping[str, object] = dict(reply.content.config_records.get("hello", {}))
+        client, samples = facts.get("client"), facts.get("samples")
+        if not (isinstance(client, int) and isinstance(samples, int) and 0 <= client < self._clients and samples > 0):
+            self._refuse(node, f"it says it is client {client!r} with {samples!r} samples")
+        elif self._keys is not None and self._keys.get(client) != self._connected.get(node):
+            self._refuse(node, f"its key is not the one listed for client {client}")
+        else:
+            self._claims[node] = client
+            self.sizes.learn(client, samples)
+
+    def _refuse(self, node: int, why: str) -> None:
+        self.refused += 1
+        log.warning("node %d is refused: %s", node, why)
+
+    def _settle_disputes(self) -> None:
+        """Count every node that claims a client another connected node has claimed before."""
+        rightful = set(self.present().values())
+        pretenders = {node for node in self._claims if node in self._connected and node not in rightful}
+        for node in pretenders - self._disputed:
+            self._refuse(node, f"another connected node is client {self._claims[node]}")
+        self._disputed = pretenders
+
+
+def read_keys(path: Path) -> dict[int, bytes]:
+    """The file of public keys: client → key, in the form in which Flower reports it."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise FedamdError(f"federation.keys: cannot read {path}: {error.strerror}") from None
+    keys: dict[int, bytes] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        client, _, key = line.partition(" ")
+        try:
+            public = load_ssh_public_key(key.strip().encode())
+            keys[int(client)] = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        except (ValueError, UnsupportedAlgorithm) as error:
+            raise FedamdError(
+                f"federation.keys: {path}, line {number} is not '<client number> <OpenSSH public key>': {error}"
+            ) from None
+    return keys

@@ -1,0 +1,181 @@
+"""The server: an ordinary run whose engine is a federation.
+
+A run lives in its folder. Starting the server on an empty folder begins the run; on the folder of a run that was
+stopped, killed or crashed it goes on from the last checkpoint: only the round in flight is done again.
+"""
+
+import contextlib
+import fcntl
+import json
+import logging
+import secrets
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+from torch import Tensor
+
+from fedamd.engines import Engine, make_engine
+from fedamd.errors import FedamdError
+from fedamd.flower.app.acknowledged import Acknowledged
+from fedamd.flower.app.engine import EVENTS, FlowerEngine
+from fedamd.flower.app.mailbox import Mailbox
+from fedamd.flower.app.roster import Roster, Sizes, read_keys
+from fedamd.flower.app.settings import FederationSettings, read_settings
+from fedamd.flower.app.task import FederatedTask, load_task
+from fedamd.oracles.objective import flat_parameters
+from fedamd.runs import checkpoint
+from fedamd.runs.config import Config
+from fedamd.runs.experiment import Experiment
+from fedamd.runs.folder import CONFIG, Folder
+from fedamd.runs.rounds import START_UP, drive
+from fedamd.runs.run import Record, Run
+
+log = logging.getLogger("fedamd.flower")
+IDENTITY = "federation.json"  # in the run's folder: its name, and how often a server was started on it
+LOCK = "federation.lock"
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """What Flower calls."""
+    show_log()
+    lead(Mailbox(grid), context.run_config)
+
+
+def show_log() -> None:
+    """Our own lines, not those of HTTP libraries, on standard output: Flower shows it to whoever follows the run."""
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    log.handlers, log.propagate = [handler], False
+    log.setLevel(logging.INFO)
+
+
+class RemoteData:
+    """The clients' data as the server knows it: how much each has, and nothing else."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        self.sizes = sizes
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def samples(self, client: int) -> Tensor:
+        raise NotImplementedError("a remote client's samples stay with it")
+
+    def gather(self, clients: Tensor, positions: Tensor) -> Tensor:
+        raise NotImplementedError("a remote client's samples stay with it")
+
+    def to(self, device: torch.device | str) -> "RemoteData":  # noqa: ARG002
+        return self
+
+
+def lead(post: Mailbox, run_config: Mapping[str, Any]) -> Run:
+    """Begin the run in its folder, or go on with it, to its end."""
+    config, settings = read_settings(run_config)
+    folder = _folder(Path(settings.folder), config)
+    with _sole_server(folder.path):
+        return _lead(post, config, settings, folder)
+
+
+def _lead(post: Mailbox, config: Config, settings: FederationSettings, folder: Folder) -> Run:
+    keys = read_keys(Path(settings.keys)) if settings.keys else None
+    roster = Roster(post, config.clients, keys, ttl=settings.deadline)
+    task = load_task(config, settings)
+    experiment = _experiment(config, task, roster)
+    held = Acknowledged()
+    run = Run(experiment, held)
+    name, epoch = _identity(folder.path)
+    engine = FlowerEngine(
+        post, roster, held, experiment.algorithm, settings, name, epoch, _evaluator(config, task, experiment)
+    )
+    folder.restore(run)
+    if run.t:
+        engine.wire = {total: run.records[-1][total] for total in engine.wire}
+        log.info("going on after %d rounds", run.t)
+    if run.live:
+        _gather(roster, config, settings)
+
+    def heard(which: Run, record: Record) -> None:
+        record.update({event: engine.events[event] for event in EVENTS} | engine.wire)
+        engine.events.clear()
+        if record["round"] == START_UP:
+            engine.wire = dict.fromkeys(engine.wire, 0)  # start-up costs are in no total
+        folder.add(which, record)
+        held.saved()
+        log.info("%s", _line(which, record))
+
+    drive([run], engine, heard)
+    folder.finish(run, run.status)
+    log.info("%s after %d rounds; records in %s", run.status, run.t, folder.path)
+    return run
+
+
+def _folder(path: Path, config: Config) -> Folder:
+    """The run's folder, new or found; a found one must be of the same run."""
+    if not (path / CONFIG).exists():
+        return Folder.create(path.absolute(), config)
+    folder = Folder.open(path.absolute())
+    before, now = folder.config().plain(), config.plain()
+    changed = sorted(key for key in before | now if key != "rounds" and before.get(key) != now.get(key))
+    if changed:
+        raise FedamdError(
+            f"{path} holds a run with other settings ({', '.join(changed)}): choose another federation.folder, "
+            "or start it with the settings it was begun with"
+        )
+    return folder
+
+
+@contextlib.contextmanager
+def _sole_server(path: Path) -> Iterator[None]:
+    """Two servers on one run would undo each other's work. The lock of one that is killed is gone with it."""
+    with (path / LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise FedamdError(f"another server is at work on the run in {path}: wait for it, or stop it") from None
+        yield
+
+
+def _identity(path: Path) -> tuple[str, int]:
+    """The run's name and the number of this start, on disk before the first message is sent."""
+    file = path / IDENTITY
+    known: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    name, epoch = known.get("run", secrets.token_hex(8)), known.get("epoch", 0) + 1
+    checkpoint.write_text(file, json.dumps({"run": name, "epoch": epoch}) + "\n")
+    return name, epoch
+
+
+def _experiment(config: Config, task: FederatedTask, roster: Roster) -> Experiment:
+    model = task.build_model(config, config.device)
+    data = task.server_dataset(config)
+    return Experiment(config, data, RemoteData(roster.sizes), model, config.build_algorithm(), flat_parameters(model))
+
+
+def _evaluator(config: Config, task: FederatedTask, experiment: Experiment) -> Engine | None:
+    """What measures test loss and accuracy, where the task has test samples."""
+    if task.test_data is None:
+        return None
+    return make_engine("loop", "autograd", experiment.model, experiment.dataset, config.micro_batch)
+
+
+def _gather(roster: Roster, config: Config, settings: FederationSettings) -> None:
+    """Give the clients time to connect, then go with those that have."""
+    wanted = min(settings.start_clients or config.clients, config.clients)
+    log.info("waiting up to %g s for %d clients", settings.start_wait, wanted)
+    present = roster.wait_for(wanted, settings.start_wait)
+    log.info("%d of %d clients are connected", present, config.clients)
+
+
+def _line(run: Run, record: Record) -> str:
+    """A round in one line of the log."""
+    measured = [f"{name} {record[name]:.4g}" for name in ("loss", "test_loss", "accuracy") if record[name] is not None]
+    troubles = [f"{record[event]} {event}" for event in ("missing", *EVENTS) if record[event]]
+    head = "start-up" if record["round"] == START_UP else f"round {run.t}/{run.config.rounds}"
+    return "  ".join([head, *measured, *troubles, f"{record['seconds']:.1f} s"])

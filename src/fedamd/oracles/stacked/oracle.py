@@ -1,0 +1,237 @@
+"""Gradients of a stack of N models, each at its own parameters and on its own batch, in one call: the GPU's oracle.
+
+For networks that are a sequence of convolutions, ReLU, 2×2 max-pooling and linear layers under softmax cross-entropy.
+The forward and backward passes are written out layer by layer (`stacked_layers`, `stacked_conv`) rather than left to
+autograd: few kernels, little memory traffic, and nothing that waits for the GPU or depends on the data, so that a CUDA
+graph can record a call.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from fedamd.data.base import Dataset
+from fedamd.errors import FedamdError
+from fedamd.oracles.base import Batch
+from fedamd.oracles.stacked.convolution import Conv, ConvReLUPool, Geometry, has_kernels
+from fedamd.oracles.stacked.layers import Flatten, Layer, Linear, MaxPool, ReLU, Saved, spread
+
+EVALUATION_NUMBERS = 2**28  # the most activations held at once while testing (1 GiB in float32)
+ALIGNED = 16  # lengths that are multiples of this let the kernels read several samples at once
+
+
+def unsupported(model: nn.Module, dataset: Dataset) -> str | None:
+    """Why the stacked oracle cannot serve this model on these data, or None if it can."""
+    if dataset.classes < 1 or dataset.targets.dtype != torch.int64:
+        return "its loss is the cross-entropy of class labels, and the data have none"
+    try:
+        layers = _layers(model, tuple(dataset.inputs.shape[1:]))
+    except FedamdError as reason:
+        return str(reason)
+    if not any(layer.size for layer in layers):
+        return "the model has no parameters"
+    if layers[-1].shape != (dataset.classes,):
+        return f"the model gives {layers[-1].shape} per sample where the data have {dataset.classes} classes"
+    if sum(layer.size for layer in layers) != sum(values.numel() for values in model.parameters()):
+        return "layers of the model share parameters, or it has parameters outside its layers"
+    return None
+
+
+class StackedOracle:
+    """Oracle for stacks (N, d) of models; one model (d,) is a stack of one."""
+
+    def __init__(self, model: nn.Module, dataset: Dataset) -> None:
+        """`dataset` is where the gradients are to be computed; `model` gives the architecture alone."""
+        reason = unsupported(model, dataset)
+        if reason is not None:
+            raise FedamdError(
+                f"The stacked oracle cannot run this model: {reason}. The autograd oracle takes any model."
+            )
+        shape = tuple(dataset.inputs.shape[1:])
+        self._data = dataset
+        self._layers = _layers(model, shape)
+        self._sizes = [layer.size for layer in self._layers]
+        numbers = [math.prod(extents) for extents in (shape, *(layer.shape for layer in self._layers))]
+        self._peak = max(
+            before + after + layer.scratch(dataset.inputs)
+            for (before, after), layer in zip(pairwise(numbers), self._layers, strict=True)
+        )
+
+    @property
+    def dimension(self) -> int:
+        """d, the number of parameters."""
+        return sum(self._sizes)
+
+    def gradient(self, x: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """∇f(x; B) and f(x; B)."""
+        if x.dim() == 1:
+            gradient, loss = self.gradient(x.unsqueeze(0), _stack_of_one(batch))
+            return gradient[0], loss[0]
+        inputs = _gather(self._data.inputs, batch.samples)
+        parameters = self._split(x)
+        saved: list[Saved] = []
+        for layer, own in zip(self._layers, parameters, strict=True):
+            inputs, kept = layer.forward(own, inputs)
+            saved.append(kept)
+        loss, upstream = _cross_entropy(inputs, self._data.targets, batch)
+        gradient = torch.empty_like(x, memory_format=torch.contiguous_format)
+        parts = self._split(gradient)
+        first = next(number for number, size in enumerate(self._sizes) if size)
+        for number in reversed(range(first, len(self._layers))):
+            layer, own, kept = self._layers[number], parameters[number], saved.pop()
+            layer.backward(own, kept, upstream, parts[number])
+            if number > first:
+                upstream = layer.input_gradient(own, kept, upstream)
+        return gradient, loss
+
+    def difference(self, x: Tensor, previous: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """∇f(x; B) − ∇f(previous; B) and f(x; B): one call for both points, reading the batch once."""
+        if x.dim() == 1:
+            difference, loss = self.difference(x.unsqueeze(0), previous.unsqueeze(0), _stack_of_one(batch))
+            return difference[0], loss[0]
+        gradients, losses = self.gradient(torch.cat((x, previous)), batch)
+        return gradients[: len(x)] - gradients[len(x) :], losses[: len(x)]
+
+    def loss(self, x: Tensor, batch: Batch) -> Tensor:
+        """f(x; B) alone: a forward pass."""
+        if x.dim() == 1:
+            return self.loss(x.unsqueeze(0), _stack_of_one(batch))[0]
+        return _cross_entropy(self._outputs(x, _gather(self._data.inputs, batch.samples)), self._data.targets, batch)[0]
+
+    def evaluate(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean loss and accuracy over the whole test set, which all models of the stack share."""
+        if x.dim() == 1:
+            loss, accuracy = self.evaluate(x.unsqueeze(0))
+            return loss[0], accuracy[0]
+        targets = self._data.test_targets
+        loss, right = x.new_zeros(len(x)), targets.new_zeros(len(x))
+        for chunk in self._test_chunks(len(x), x.dtype):
+            outputs = self._outputs(x, _gather(self._data.test_inputs, chunk.samples))
+            loss += _cross_entropy(outputs, targets, chunk)[0]
+            right += ((outputs.argmax(1) == targets[chunk.samples]) & (chunk.weights > 0)).sum(1)
+        return loss, right.to(x.dtype) / len(targets)
+
+    def _outputs(self, x: Tensor, inputs: Tensor) -> Tensor:
+        """The logits (N, classes, B)."""
+        for layer, own in zip(self._layers, self._split(x), strict=True):
+            inputs, _ = layer.forward(own, inputs)
+        return inputs
+
+    def _split(self, x: Tensor) -> Sequence[Tensor]:
+        """Each layer's columns of a stack; the kernels rely on a row's numbers lying side by side."""
+        return (x if x.stride(1) == 1 else x.contiguous()).split_with_sizes(self._sizes, 1)
+
+    def _test_chunks(self, models: int, dtype: torch.dtype) -> Iterator[Batch]:
+        """The test set, shared by all models, in as many pieces as memory asks for.
+
+        Kernels are compiled for a length, so all pieces have the same (the last repeats a sample, with weight zero) and
+        few different ones ever occur (the number of pieces is a power of two).
+        """
+        count = len(self._data.test_targets)
+        pieces = 1
+        while pieces < count and math.ceil(count / pieces) * self._peak * models > EVALUATION_NUMBERS:
+            pieces *= 2
+        length = math.ceil(count / pieces / ALIGNED) * ALIGNED
+        for start in range(0, count, length):
+            numbers = torch.arange(start, start + length, device=self._data.test_targets.device).unsqueeze(0)
+            yield Batch(numbers.clamp(max=count - 1), (numbers < count).to(dtype) / count)
+
+
+def _stack_of_one(batch: Batch) -> Batch:
+    return Batch(batch.samples.unsqueeze(0), batch.weights.unsqueeze(0))
+
+
+def _gather(rows: Tensor, samples: Tensor) -> Tensor:
+    """The rows named by `samples` (M, B), batch last: (M, *shape, B)."""
+    if has_kernels(rows):
+        from fedamd.oracles import triton_samples
+
+        return triton_samples.gather(rows, samples)
+    return rows[samples].movedim(1, -1).contiguous()
+
+
+def _cross_entropy(logits: Tensor, targets: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+    """The weighted losses (N,), and their gradient with respect to the logits (N, classes, B)."""
+    if has_kernels(logits):
+        from fedamd.oracles import triton_samples
+
+        return triton_samples.cross_entropy(logits, targets, batch.samples, batch.weights)
+    own, weights = (spread(values, len(logits)).unsqueeze(1) for values in (targets[batch.samples], batch.weights))
+    logarithms = logits.log_softmax(1)
+    losses = -logarithms.gather(1, own) * weights
+    gradient = (logarithms.exp() * weights).scatter_add(1, own, -weights)
+    return losses.sum((1, 2)), gradient
+
+
+def _modules(model: nn.Module) -> list[nn.Module]:
+    """The layers of (nested) nn.Sequential in order."""
+    if isinstance(model, nn.Sequential):
+        if type(model).forward is not nn.Sequential.forward:
+            raise FedamdError(f"{type(model).__name__} has a forward method of its own")
+        return [layer for child in model for layer in _modules(child)]
+    return [model]
+
+
+def _layers(model: nn.Module, shape: tuple[int, ...]) -> list[Layer]:
+    """The network for inputs of one sample's shape, every convolution + ReLU + pooling fused."""
+    if any(True for _ in model.buffers()):
+        raise FedamdError("the model has buffers")
+    modules = _modules(model)
+    layers: list[Layer] = []
+    while modules:
+        geometry = _geometry(modules[0], shape) if isinstance(modules[0], nn.Conv2d) else None
+        if geometry is None:
+            layers.append(_single_layer(modules[0], shape))
+            taken = 1
+        elif _starts_block(modules) and min(geometry.outputs[1:]) > 1:
+            layers.append(ConvReLUPool(geometry))
+            taken = 3
+        else:
+            layers.append(Conv(geometry))
+            taken = 1
+        shape = layers[-1].shape
+        modules = modules[taken:]
+    return layers
+
+
+def _starts_block(modules: list[nn.Module]) -> bool:
+    """Whether a convolution, the first of these, is followed by ReLU and pooling."""
+    return len(modules) > 2 and isinstance(modules[1], nn.ReLU) and _is_pool(modules[2])
+
+
+def _geometry(conv: nn.Conv2d, shape: tuple[int, ...]) -> Geometry:
+    simple = conv.groups == 1 and conv.dilation == (1, 1) and conv.padding_mode == "zeros" and conv.bias is not None
+    if not simple or isinstance(conv.padding, str):
+        raise FedamdError(f"only convolutions with bias, one group, no dilation and zero padding by number: not {conv}")
+    if len(shape) != 3 or shape[0] != conv.in_channels:
+        raise FedamdError(f"{conv} cannot follow outputs of shape {shape}")
+    pairs = (conv.kernel_size, conv.stride, conv.padding)
+    kernel, stride, padding = ((int(pair[0]), int(pair[1])) for pair in pairs)
+    geometry = Geometry((shape[0], shape[1], shape[2]), conv.out_channels, kernel, stride, padding)
+    if min(geometry.outputs) < 1:
+        raise FedamdError(f"{conv} leaves nothing of images of shape {shape}")
+    return geometry
+
+
+def _single_layer(module: nn.Module, shape: tuple[int, ...]) -> Layer:
+    if isinstance(module, nn.Linear) and module.bias is not None and shape == (module.in_features,):
+        return Linear(module.in_features, module.out_features)
+    if isinstance(module, nn.Flatten) and (module.start_dim, module.end_dim) == (1, -1):
+        return Flatten((math.prod(shape),))
+    if isinstance(module, nn.ReLU):
+        return ReLU(shape)
+    if _is_pool(module) and len(shape) == 3 and min(shape[1:]) > 1:
+        return MaxPool((shape[0], shape[1] // 2, shape[2] // 2))
+    raise FedamdError(f"it has no layer {module} for inputs of shape {shape}")
+
+
+def _is_pool(module: nn.Module) -> bool:
+    """Whether this is max-pooling of 2×2 windows side by side."""
+    if not isinstance(module, nn.MaxPool2d) or module.ceil_mode or module.return_indices:
+        return False
+    settings = (module.kernel_size, module.stride, module.padding, module.dilation)
+    wanted = ((2, (2, 2)), (2, (2, 2)), (0, (0, 0)), (1, (1, 1)))
+    return all(setting in allowed for setting, allowed in zip(settings, wanted, strict=True))

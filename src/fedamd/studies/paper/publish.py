@@ -1,0 +1,145 @@
+"""What a reproduction leaves behind, next to its stores: tables, figures, verdicts, and one page with all of it."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from fedamd.errors import FedamdError
+from fedamd.report.content import curve_section
+from fedamd.report.curves import thinned
+from fedamd.report.page import Facts, Picture, Section, Table, Text, Tone, build_page, cell
+from fedamd.studies.paper import claims, table
+from fedamd.studies.paper.experiments import EXPERIMENTS, TARGET, Experiment
+from fedamd.studies.paper.figures import curve, draw_curves, draw_grids, is_drawn
+from fedamd.studies.paper.reproduce import Outcome, Protocol, stored
+from fedamd.studies.paper.store import Store
+
+_EVERY = 4  # which rounds of a curve are on the page
+Results = Mapping[str, Sequence[Outcome]]
+ALL = tuple(EXPERIMENTS.values())
+_TONES: dict[claims.Answer, Tone] = {
+    "holds": "good",
+    "holds only if": "warn",
+    "does not hold": "bad",
+    "not yet run": "",
+}
+
+
+def all_results(folder: Path, protocol: Protocol, experiments: Sequence[Experiment] = ALL) -> dict[str, list[Outcome]]:
+    """The finished cells of every experiment that has a store in this folder."""
+    store = Store(folder)
+    found = {
+        experiment.name: stored(experiment, store, protocol)
+        for experiment in experiments
+        if store.path(experiment.name).exists()
+    }
+    return {name: outcomes for name, outcomes in found.items() if outcomes}
+
+
+def tables_folder(folder: Path, protocol: Protocol, usual: Protocol) -> Path:
+    """Beside the stores; with other rounds or seeds than usual, in a folder of their own."""
+    if (protocol.rounds, protocol.seeds) == (usual.rounds, usual.seeds):
+        return folder
+    return folder / f"{protocol.rounds}-rounds-{protocol.seeds}-seeds"
+
+
+def publish(
+    folder: Path, protocol: Protocol, experiments: Sequence[Experiment] = ALL, target: Path | None = None
+) -> Results:
+    """Write tables, figures and verdicts of all that is finished; `target` is the stores' folder unless told."""
+    results = all_results(folder, protocol, experiments)
+    target = target or folder
+    for name, outcomes in results.items():
+        told = table.rows(name, outcomes)
+        _write(target / f"{name}.md", table.markdown(EXPERIMENTS[name].title, told))
+        _write(target / f"{name}.csv", table.as_csv(told))
+        draw_figures(name, outcomes, target)
+    if results:
+        _write(target / "claims.md", claims.markdown(claims.verdicts(results)))
+    return results
+
+
+def draw_figures(name: str, outcomes: Sequence[Outcome], target: Path) -> None:
+    """NAME.png and NAME-rates.png, unless they show these runs already."""
+    curves = target / f"{name}.png"
+    if not is_drawn(outcomes, curves):
+        draw_curves(outcomes, curves)
+        draw_grids(outcomes, _rates_path(target, name))
+
+
+def paper_page(folder: Path) -> str:
+    """All there is so far as one HTML page, tables and figures beside the stores brought up to date."""
+    results = publish(folder, Protocol())
+    if not results:
+        raise FedamdError(f"{folder} holds no finished cell of the paper's experiments: run `fedamd reproduce` first")
+    sections: list[Section] = [_facts(results), *_verdict_sections(claims.verdicts(results))]
+    for name, outcomes in results.items():
+        sections += _experiment_sections(EXPERIMENTS[name], outcomes, folder)
+    return build_page("The paper's experiments, repeated", sections, subtitle="FedAMD: Wu et al., ICML 2023")
+
+
+def _facts(results: Results) -> Facts:
+    outcomes = [outcome for some in results.values() for outcome in some]
+    machines = sorted({_without_patch(run["machine"]) for outcome in outcomes for run in outcome.runs})
+    waiting = [name for name in EXPERIMENTS if name not in results]
+    facts = [
+        ("experiments", f"{len(results)} of {len(EXPERIMENTS)}"),
+        ("cells", f"{len(outcomes)} of {sum(len(EXPERIMENTS[name].cells) for name in results)}"),
+        ("rounds", str(Protocol().rounds)),
+        ("seeds", str(Protocol().seeds)),
+        ("made on", "; ".join(machines)),
+    ]
+    return Facts(title="", note=f"Not run yet: {', '.join(waiting)}." if waiting else "", facts=facts)
+
+
+def _without_patch(machine: str) -> str:
+    """A machine with two numbers of each version."""
+    return re.sub(r"(\d+\.\d+)\.\d+", r"\1", machine)
+
+
+def _verdict_sections(told: Sequence[claims.Verdict]) -> list[Section]:
+    so_far = " So far: cells that are not finished could change the answer." if any(v.provisional for v in told) else ""
+    return [
+        Table(
+            title="The paper's claims",
+            note=f"Computed from the runs below.{so_far}",
+            columns=["claim", "verdict"],
+            rows=[[cell(one.claim.text), cell(one.text, tone=_TONES[one.answer])] for one in told],
+        ),
+        Text(title="Evidence", parts=[(one.claim.text, "\n".join(one.evidence)) for one in told]),
+    ]
+
+
+def _experiment_sections(experiment: Experiment, outcomes: Sequence[Outcome], folder: Path) -> list[Section]:
+    """A table and the curves of each panel, then the map of all rates."""
+    sections: list[Section] = []
+    for panel, own in table.panels(outcomes).items():
+        told = table.rows(experiment.name, own)
+        title = f"{experiment.title}, {panel}"
+        rows = [[cell(text) for text in texts] for texts in table.texts(told)]
+        note = " ".join(part for part in (experiment.notes, table.footnote(told)) if part)
+        columns = [heading.replace(" to ", "\nto ") for heading in table.headings(told)]
+        sections.append(Table(title=title, note=note, columns=columns, rows=rows))
+        sections.append(_curves(title, own))
+    if (rates := _rates_path(folder, experiment.name)).exists():
+        sections.append(Picture.of(f"{experiment.title}: all rates", rates))
+    return sections
+
+
+def _curves(title: str, outcomes: Sequence[Outcome]) -> Section:
+    """The curves of a panel; not all of their points, as there are many panels."""
+    section = curve_section([thinned(curve(outcome), _EVERY) for outcome in outcomes], TARGET)
+    return replace(section, title=title, note=f"{section.note} Every {_EVERY}th round is drawn.")
+
+
+def _rates_path(folder: Path, name: str) -> Path:
+    return folder / f"{name}-rates.png"
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise FedamdError(f"cannot write {path}: {error.strerror}") from None

@@ -1,0 +1,68 @@
+"""Instructions and replies as records, and what is refused. Replies with garbage are tested in test_engine.py."""
+
+import pytest
+import torch
+from flwr.app import Array
+
+from fedamd.algorithms.base import Batches
+from fedamd.flower.app import wire
+from fedamd.flower.app.wire import Answer, BadMessage, Form, Header
+
+HEADER = Header("run", "module:role", 3, 2**62, -1, 1, 2**40, 7, 5, 60.0)
+
+
+def test_an_instruction_arrives_as_it_was_sent() -> None:
+    x = torch.tensor([1 / 3, -0.0, 1e-38])
+    batches = (Batches(2, 16), Batches(1, "full"))
+    sent = wire.write_instruction(HEADER, wire.write_payload({"x": x, "eta_l": 0.1, "k": 3}, batches))
+    got = wire.read_instruction(sent, "cpu")
+    assert got.header == HEADER
+    assert got.batches == batches
+    assert got.payload.keys() == {"x", "eta_l", "k"}
+    assert torch.equal(got.payload["x"], x)
+    assert (got.payload["eta_l"], got.payload["k"]) == (0.1, 3.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_reply_arrives_as_it_was_sent(dtype: torch.dtype) -> None:
+    form = Form({"v": (torch.Size([3]), dtype), "fresh": (torch.Size([1]), dtype)}, has_loss=True)
+    answer = Answer(9, {"v": torch.tensor([1 / 3, 2, 3], dtype=dtype), "fresh": torch.ones(1, dtype=dtype)}, 0.25)
+    got = wire.read_answer(wire.write_answer(answer), 9, form)
+    assert (got.number, got.loss) == (9, 0.25)
+    assert all(torch.equal(got.values[name], answer.values[name]) for name in ("v", "fresh"))
+
+
+@pytest.mark.parametrize("loss", [None, float("nan"), float("inf")])
+def test_a_loss_must_be_a_finite_number(loss: float | None) -> None:
+    form = Form({"v": (torch.Size([1]), torch.float32)}, has_loss=True)
+    with pytest.raises(BadMessage, match="loss"):
+        wire.read_answer(wire.write_answer(Answer(9, {"v": torch.ones(1)}, loss)), 9, form)
+
+
+def test_a_loss_nobody_asked_for_is_left_out() -> None:
+    form = Form({"v": (torch.Size([1]), torch.float32)}, has_loss=False)
+    assert wire.read_answer(wire.write_answer(Answer(9, {"v": torch.ones(1)}, 1.0)), 9, form).loss is None
+
+
+def test_a_refusal_needs_no_values() -> None:
+    form = Form({"v": (torch.Size([1]), torch.float32)}, has_loss=True)
+    assert wire.read_answer(wire.write_answer(Answer(9, {}, refusal="Lost: 3")), 9, form).refusal == "Lost: 3"
+
+
+def test_a_length_that_does_not_fit_its_shape_is_refused_before_memory_is_taken() -> None:
+    with pytest.raises(BadMessage, match="bytes for an array of shape"):
+        wire._read(Array("float32", (1 << 60,), "fedamd.raw", bytes(8)))
+    with pytest.raises(BadMessage):
+        wire._read(Array("float32", (-1, -2), "fedamd.raw", bytes(8)))
+
+
+def test_the_size_is_that_of_the_numbers_and_little_else() -> None:
+    """10⁶ floats are 4·10⁶ bytes; names, shapes and hashes take less than 2,000."""
+    content = wire.write_answer(Answer(1, {"v": torch.rand(10**6)}, 0.5))
+    assert 4 * 10**6 < wire.size(content) < 4 * 10**6 + 2000
+
+
+def test_no_valid_reply_is_larger_than_the_limit() -> None:
+    values = {"v": torch.rand(3 * 10**6), "w": torch.rand(10), "fresh": torch.ones(1)}
+    form = Form({name: (value.shape, value.dtype) for name, value in values.items()}, has_loss=True)
+    assert wire.size(wire.write_answer(Answer(2**62, values, 0.5))) < form.most_bytes

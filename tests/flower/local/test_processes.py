@@ -1,0 +1,65 @@
+"""Nothing is left behind: not even what a child has started in a session of its own."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fedamd.errors import FedamdError
+from fedamd.flower.local import processes
+from fedamd.flower.local.launch import up_in
+from fedamd.flower.local.loopback import bring_down, refuse_if_running
+
+DETACHES = """
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+time.sleep(600)
+"""
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes through /proc")
+
+
+def wait_for(mark: str, count: int) -> list[int]:
+    end = time.monotonic() + 20
+    while len(found := processes.marked(mark)) < count and time.monotonic() < end:
+        time.sleep(0.05)
+    return found
+
+
+def test_all_processes_with_the_mark_are_found_and_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_GRACE", 0.5)  # the parent ignores SIGTERM
+    bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    try:
+        env = processes.environment(tmp_path, "mark-1")
+        process = processes.start([sys.executable, "-c", DETACHES], env, tmp_path / "logs" / "a.log")
+        assert len(wait_for("mark-1", 2)) == 2
+        (tmp_path / "mark").write_text("mark-1")
+        with pytest.raises(FedamdError, match="federation down"):
+            refuse_if_running(tmp_path)
+        processes.end_all("mark-1", [process])
+        assert processes.marked("mark-1") == []
+        assert process.poll() is not None
+        assert bystander.poll() is None, "nothing else was touched"
+        refuse_if_running(tmp_path)
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_what_a_killed_command_has_left_can_be_brought_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_GRACE", 5.0)
+    env = processes.environment(tmp_path, "mark-2")
+    code = "import os, time\nos.fork() or time.sleep(600)"
+    left = processes.start([sys.executable, "-c", code], env, tmp_path / "a.log")
+    assert wait_for("mark-2", 1)
+    (tmp_path / "mark").write_text("mark-2")
+    left.poll()
+    bring_down(tmp_path)
+    left.wait(10)
+    assert processes.marked("mark-2") == []
+    with pytest.raises(FedamdError, match="no federation is up"):
+        up_in(tmp_path)
+    assert bring_down(tmp_path) == 0

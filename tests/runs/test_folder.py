@@ -1,0 +1,184 @@
+"""A run's folder: what is in it, and that damaged files are refused before anything is overwritten."""
+
+import json
+import shutil
+import tomllib
+
+import pytest
+import torch
+
+import fedamd
+from fedamd import FedAMD
+from fedamd.errors import FedamdError
+from fedamd.runs import checkpoint
+from fedamd.runs.folder import Folder, default_folder
+
+CONFIG = {
+    "data": {"name": "quadratic", "dimension": 4, "samples": 3},
+    "clients": 5,
+    "cohort": 2,
+    "rounds": 6,
+    "checkpoint_every": 2,
+}
+
+
+@pytest.fixture
+def run(tmp_path):
+    fedamd.run(CONFIG, out=tmp_path / "run")
+    return tmp_path / "run"
+
+
+def contents(folder) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_what_a_run_leaves(run):
+    assert {path.name for path in run.iterdir()} == {
+        "config.toml",
+        "environment.json",
+        "metrics.jsonl",
+        "checkpoint.safetensors",
+        "model.safetensors",
+        "summary.json",
+    }
+    config = tomllib.loads((run / "config.toml").read_text())
+    assert config["algorithm"]["eta_l"] == 0.03
+    assert config["clients"] == 5
+    rounds = [json.loads(line)["round"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert rounds == [-1, 0, 1, 2, 3, 4, 5]
+    environment = json.loads((run / "environment.json").read_text())
+    assert environment["packages"]["torch"] == torch.__version__
+    assert {"command", "commit", "python", "platform", "begun"} <= environment.keys()
+    tensors, facts = checkpoint.load(run / "model.safetensors")
+    assert tensors["x"].shape == (4,)
+    assert facts == {"parameters": {"x": [4]}}
+
+
+def test_the_config_of_a_run_repeats_it(run, tmp_path):
+    again = fedamd.run(run / "config.toml", out=tmp_path / "again")
+    assert torch.equal(again.x, checkpoint.load(run / "model.safetensors")[0]["x"])
+
+
+def test_the_command_of_a_killed_run_cuts_its_metrics(run):
+    """Rounds after the checkpoint, and a last line cut short, are dropped and run again."""
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"round": 6, "half')
+    assert len(fedamd.resume(run).metrics) == 7
+    assert len((run / "metrics.jsonl").read_text().splitlines()) == 7
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda path: path.write_bytes(path.read_bytes()[:-10]), "cannot be read"),
+        (lambda path: path.write_bytes(b""), "cannot be read"),
+        (lambda path: path.write_bytes(b"\x00" * 500), "cannot be read"),
+        (lambda path: shutil.copy(path.parent / "model.safetensors", path), "is not a checkpoint of the run"),
+        (
+            lambda path: checkpoint.save(path, {"state.x": torch.zeros(7)}, {"t": 1}),
+            "is not a checkpoint of the run",
+        ),
+    ],
+)
+def test_a_damaged_checkpoint_is_refused_and_nothing_overwritten(run, damage, says):
+    damage(run / "checkpoint.safetensors")
+    before = contents(run)
+    with pytest.raises(FedamdError, match=f"checkpoint.safetensors.*{says}"):
+        fedamd.resume(run, rounds=8)
+    assert contents(run) == before
+
+
+@pytest.mark.parametrize(
+    ("line", "says"), [("{oops", "not valid JSON"), ("{}", "not the record of a round"), ("3", "not the record")]
+)
+def test_damaged_metrics_are_refused_with_the_line(run, line, says):
+    lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (run / "metrics.jsonl").write_text("".join([*lines[:2], f"{line}\n", *lines[3:]]))
+    before = contents(run)
+    with pytest.raises(FedamdError, match=rf"metrics\.jsonl, line 3: {says}"):
+        fedamd.resume(run)
+    assert contents(run) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "says"), [("oops", "is not valid JSON"), ("[]", "is damaged: it should hold keys and values")]
+)
+def test_a_damaged_environment_is_refused(run, content, says):
+    (run / "environment.json").write_text(content)
+    before = contents(run)
+    with pytest.raises(FedamdError, match=rf"environment\.json {says}"):
+        fedamd.resume(run)
+    assert contents(run) == before
+
+
+@pytest.mark.parametrize("name", ["nowhere", "empty"])
+def test_a_folder_without_a_run_cannot_be_resumed(tmp_path, name):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FedamdError, match=r"holds no run \(no config\.toml in it\)"):
+        fedamd.resume(tmp_path / name)
+
+
+def test_a_run_killed_before_its_first_checkpoint_begins_again(run):
+    """Only the config and a few metrics are there."""
+    whole = checkpoint.load(run / "model.safetensors")[0]["x"]
+    for name in ("checkpoint.safetensors", "model.safetensors", "summary.json"):
+        (run / name).unlink()
+    assert torch.equal(fedamd.resume(run).x, whole)
+    assert len((run / "metrics.jsonl").read_text().splitlines()) == 7
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    for path, says in ((tmp_path / "file", "is a file: choose another"), (tmp_path / "file" / "run", "cannot create")):
+        with pytest.raises(FedamdError, match=says):
+            fedamd.run(CONFIG, out=path)
+    assert (tmp_path / "file").read_text() == "in the way"
+
+
+def test_a_folder_of_other_things_is_not_offered_for_resuming(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(FedamdError, match=r"is not empty: choose another --out$"):
+        fedamd.run(CONFIG, out=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_objects_of_a_run_must_be_given_again(tmp_path):
+    """The config cannot say what an object was: resuming without it would train something else."""
+    method = FedAMD(eta_l=0.2, tau=2, steps=1)
+    whole = fedamd.run(CONFIG, algorithm=method, out=tmp_path / "whole", rounds=9)
+    fedamd.run(CONFIG, algorithm=method, out=tmp_path / "run")
+    with pytest.raises(FedamdError, match=r"was begun with algorithm = FedAMD\(.*eta_l=0\.2.*: resume it with that"):
+        fedamd.resume(tmp_path / "run", rounds=9)
+    with pytest.raises(FedamdError, match=r"was begun with algorithm = FedAMD"):
+        fedamd.resume(tmp_path / "run", rounds=9, algorithm=FedAMD(eta_l=0.3, tau=2, steps=1))
+    result = fedamd.resume(tmp_path / "run", rounds=9, algorithm=method)
+    assert torch.equal(result.x, whole.x)
+
+
+def test_a_run_killed_while_its_folder_was_made_can_be_resumed(run):
+    whole = checkpoint.load(run / "model.safetensors")[0]["x"]
+    for path in run.iterdir():
+        if path.name != "config.toml":
+            path.unlink()
+    assert torch.equal(fedamd.resume(run).x, whole)
+
+
+def test_two_processes_do_not_work_in_one_folder(run):
+    before = contents(run)
+    with Folder.open(run).alone(), pytest.raises(FedamdError, match="another process is at work in"):
+        fedamd.resume(run, rounds=8)
+    assert contents(run) == before
+    assert fedamd.resume(run, rounds=8).summary["rounds"] == 8  # the lock is gone with its holder
+
+
+def test_default_folders_differ(tmp_path):
+    config = fedamd.load_config(CONFIG)
+    first = default_folder(config, tmp_path)
+    first.mkdir()
+    second = default_folder(config, tmp_path)
+    assert first != second
+    assert "fedamd-quadratic-seed0" in first.name
+
+
+def test_metrics_of_a_folder_without_any(tmp_path):
+    assert Folder(tmp_path).metrics() == []
