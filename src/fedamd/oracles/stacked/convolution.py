@@ -114,7 +114,7 @@ class ConvReLUPool:
 
     def forward(self, parameters: Tensor, inputs: Tensor) -> tuple[Tensor, Saved]:
         if self._fused(inputs):
-            from fedamd.oracles import triton_conv
+            from fedamd.oracles.stacked import triton_convolution as triton_conv
 
             outputs, code = triton_conv.forward(parameters, inputs, self.geometry.channels, self.geometry.kernel)
         else:
@@ -125,7 +125,7 @@ class ConvReLUPool:
     def backward(self, parameters: Tensor, saved: Saved, upstream: Tensor, gradient: Tensor) -> None:
         inputs, code = saved
         if self._fused(inputs):
-            from fedamd.oracles import triton_conv
+            from fedamd.oracles.stacked import triton_convolution as triton_conv
 
             triton_conv.weight_gradient(inputs, upstream, code, self.geometry.kernel, gradient)
         else:
@@ -134,7 +134,7 @@ class ConvReLUPool:
     def input_gradient(self, parameters: Tensor, saved: Saved, upstream: Tensor) -> Tensor:
         code = saved[1]
         if self._fused(upstream):
-            from fedamd.oracles import triton_conv
+            from fedamd.oracles.stacked import triton_convolution as triton_conv
 
             return triton_conv.input_gradient(parameters, upstream, code, self.geometry.inputs, self.geometry.kernel)
         return self.conv.input_gradient(parameters, saved, self._unpool(upstream, code))

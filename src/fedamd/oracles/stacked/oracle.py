@@ -147,7 +147,7 @@ def _stack_of_one(batch: Batch) -> Batch:
 def _gather(rows: Tensor, samples: Tensor) -> Tensor:
     """The rows named by `samples` (M, B), batch last: (M, *shape, B)."""
     if has_kernels(rows):
-        from fedamd.oracles import triton_samples
+        from fedamd.oracles.stacked import triton_samples
 
         return triton_samples.gather(rows, samples)
     return rows[samples].movedim(1, -1).contiguous()
@@ -156,7 +156,7 @@ def _gather(rows: Tensor, samples: Tensor) -> Tensor:
 def _cross_entropy(logits: Tensor, targets: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
     """The weighted losses (N,), and their gradient with respect to the logits (N, classes, B)."""
     if has_kernels(logits):
-        from fedamd.oracles import triton_samples
+        from fedamd.oracles.stacked import triton_samples
 
         return triton_samples.cross_entropy(logits, targets, batch.samples, batch.weights)
     own, weights = (spread(values, len(logits)).unsqueeze(1) for values in (targets[batch.samples], batch.weights))
