@@ -33,6 +33,8 @@ class Purpose(IntEnum):
     FAILURE = 5
     NOISE = 6
     CHOICE = 7
+    AVAILABILITY = 20
+    DEVICE = 21
 
 
 def _mix(z: int) -> int:

@@ -21,6 +21,7 @@ from torch import Tensor
 from fedamd import draw
 from fedamd.draw import Purpose
 from fedamd.oracles.base import Batch
+from fedamd.participation.samplers import Sampler, UniformSampler
 from fedamd.transfer import upload
 
 Size = int | Literal["full"]
@@ -199,6 +200,7 @@ class Federation:
     clients: int  # M
     cohort: int  # A
     sizes: Sequence[int]  # n_m
+    sampler: Sampler = UniformSampler()  # noqa: RUF009  it is frozen
 
     @property
     def everyone(self) -> range:
@@ -224,10 +226,11 @@ class Turn:
     t: int
     seed: int
     federation: Federation
-    cohort: tuple[int, ...] = field(init=False)  # 𝒜: A clients, uniformly and without replacement
+    cohort: tuple[int, ...] = field(init=False)  # 𝒜: at most A clients, chosen by the federation's sampler
 
     def __post_init__(self) -> None:
-        chosen = draw.sample(self.federation.clients, self.federation.cohort, self.seed, Purpose.COHORT, self.t)
+        federation = self.federation
+        chosen = federation.sampler.cohort(self.t, self.seed, federation.cohort, federation.sizes)
         object.__setattr__(self, "cohort", chosen)
 
     def coin(self, p: float, client: int = -1) -> bool:
