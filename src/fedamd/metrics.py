@@ -1,0 +1,154 @@
+"""What a model is measured by besides its loss: metrics by name, or one's own function (outputs, targets) → number.
+
+A metric sees the outputs of the whole test set (N, …) and its targets (N, …) at once, so those that are no means over
+samples (F1, AUC) are exact. An own function may say `higher_is_better = False` as an attribute; a class of torchmetrics
+(`torchmetrics.classification:MulticlassF1Score`) says so by itself and is told the number of classes.
+"""
+
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedamd.errors import FedamdError
+from fedamd.registry import choose, import_object
+
+Compute = Callable[[Tensor, Tensor], Any]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number that outputs and targets come to, and in which direction it is good."""
+
+    name: str
+    compute: Compute
+    higher_is_better: bool = True
+    classifies: bool | None = None  # True: needs classes; False: needs targets that are numbers; None: takes either
+
+    def __call__(self, outputs: Tensor, targets: Tensor) -> float:
+        """The number; NaN where it is not defined for these samples."""
+        try:
+            value = self.compute(outputs, targets)
+            return float(value)
+        except FedamdError:
+            raise
+        except Exception as error:
+            raise FedamdError(
+                f"the metric {self.name} failed on outputs of shape {tuple(outputs.shape)} and targets of shape "
+                f"{tuple(targets.shape)}: {type(error).__name__}: {error}"
+            ) from error
+
+
+def predicted_classes(outputs: Tensor, targets: Tensor) -> Tensor:
+    """The class with the largest output; one output alone is a logit of class 1."""
+    if outputs.shape == targets.shape:
+        return (outputs > 0).long()
+    if outputs.shape[:-1] == targets.shape and outputs.shape[-1] == 1:
+        return (outputs.squeeze(-1) > 0).long()
+    return outputs.argmax(-1)
+
+
+def accuracy(outputs: Tensor, targets: Tensor) -> Tensor:
+    """The share of samples classified right; targets of −100 do not count."""
+    real = targets != -100
+    return (predicted_classes(outputs, targets) == targets)[real].double().mean()
+
+
+def f1(outputs: Tensor, targets: Tensor) -> float:
+    """2TP/(2TP + FP + FN), the mean over the classes that occur among targets or predictions."""
+    predicted, targets = predicted_classes(outputs, targets).flatten(), targets.flatten()
+    predicted, targets = predicted[targets != -100], targets[targets != -100]
+    scores = []
+    for label in torch.cat([predicted, targets]).unique():
+        guessed, true = predicted == label, targets == label
+        scores.append(2 * (guessed & true).sum().item() / (guessed.sum() + true.sum()).item())
+    return sum(scores) / len(scores) if scores else math.nan
+
+
+def auc(outputs: Tensor, targets: Tensor) -> float:
+    """The area under the ROC curve; of several classes, the mean over one against the rest."""
+    targets = targets.flatten()
+    if outputs.numel() == targets.numel():
+        return _area(outputs.flatten(), targets == 1)
+    scores = outputs.reshape(len(targets), -1).double().softmax(-1)
+    if scores.shape[-1] == 2:
+        return _area(scores[:, 1], targets == 1)
+    areas = [_area(scores[:, label], targets == label) for label in range(scores.shape[-1])]
+    known = [area for area in areas if not math.isnan(area)]
+    return sum(known) / len(known) if known else math.nan
+
+
+def _area(scores: Tensor, positive: Tensor) -> float:
+    """The probability that a positive scores higher than a negative (Mann–Whitney), ties counting one half."""
+    count, others = int(positive.sum()), int((~positive).sum())
+    if not count or not others:
+        return math.nan
+    _, place, repeats = scores.double().unique(return_inverse=True, return_counts=True)
+    last = repeats.cumsum(0)
+    rank = last - (repeats - 1) / 2  # the mean rank of equal scores
+    return float((rank[place][positive].sum() - count * (count + 1) / 2) / (count * others))
+
+
+def mse(outputs: Tensor, targets: Tensor) -> Tensor:
+    """The mean squared error."""
+    return (outputs.reshape(targets.shape).double() - targets.double()).square().mean()
+
+
+def mae(outputs: Tensor, targets: Tensor) -> Tensor:
+    """The mean absolute error."""
+    return (outputs.reshape(targets.shape).double() - targets.double()).abs().mean()
+
+
+def r2(outputs: Tensor, targets: Tensor) -> Tensor:
+    """1 − the squared error over the variance of the targets."""
+    targets = targets.double()
+    return 1 - mse(outputs, targets) / (targets - targets.mean(0)).square().mean()
+
+
+METRICS: dict[str, Metric] = {
+    "accuracy": Metric("accuracy", accuracy, classifies=True),
+    "f1": Metric("f1", f1, classifies=True),
+    "auc": Metric("auc", auc, classifies=True),
+    "mse": Metric("mse", mse, higher_is_better=False, classifies=False),
+    "mae": Metric("mae", mae, higher_is_better=False, classifies=False),
+    "r2": Metric("r2", r2, classifies=False),
+}
+
+
+def find_metric(name: str, classes: int, where: str = "metrics") -> Metric:
+    """The metric of this name for data of so many classes (0: numbers), or one's own at "package.module:name"."""
+    if ":" in name:
+        return _own(name, import_object(name, where), classes)
+    metric = choose(METRICS, name, where)
+    if metric.classifies is not None and metric.classifies != bool(classes):
+        kind = "classes" if metric.classifies else "numbers to predict"
+        fitting = [one.name for one in METRICS.values() if one.classifies in (None, bool(classes))]
+        raise FedamdError(f"{where}: {name} needs {kind}, and these data have none; fitting are {', '.join(fitting)}")
+    return metric
+
+
+def _own(path: str, found: Any, classes: int) -> Metric:
+    name = path.rpartition(":")[2]
+    if inspect.isclass(found) and all(hasattr(found, part) for part in ("update", "compute", "reset")):
+        return Metric(name, _of_torchmetrics(found, classes), bool(getattr(found, "higher_is_better", True)))
+    if not callable(found) or inspect.isclass(found):
+        raise FedamdError(f"metrics: {path} is a {type(found).__name__}, not a function of outputs and targets")
+    return Metric(name, found, bool(getattr(found, "higher_is_better", True)))
+
+
+def _of_torchmetrics(kind: Any, classes: int) -> Compute:
+    """A class of torchmetrics as a function."""
+    takes = inspect.signature(kind).parameters
+    options = {"num_classes": classes} if "num_classes" in takes and classes else {}
+
+    def compute(outputs: Tensor, targets: Tensor) -> Tensor:
+        metric = kind(**options).to(outputs.device)
+        metric.update(outputs if classes else outputs.reshape(targets.shape), targets)
+        value: Tensor = metric.compute()
+        return value
+
+    return compute
