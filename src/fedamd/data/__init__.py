@@ -1,6 +1,6 @@
 """Data sets, and which client owns which samples."""
 
-from fedamd.data.base import Clients, Constants, Dataset, Partition
+from fedamd.data.base import Clients, ClientTests, Constants, Dataset, Partition
 from fedamd.data.fetch import fetch
 from fedamd.data.partition import PARTITIONERS, Partitioner, partitioner
 from fedamd.data.sources import SOURCES, Source, load, where
@@ -9,6 +9,7 @@ from fedamd.data.virtual import VirtualPartition
 __all__ = [
     "PARTITIONERS",
     "SOURCES",
+    "ClientTests",
     "Clients",
     "Constants",
     "Dataset",

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -23,8 +23,20 @@ class Constants:
 
 
 @dataclass(frozen=True)
+class ClientTests:
+    """Test samples that belong to clients: sample i is one of client `owners[i]`, or of nobody where that is −1."""
+
+    inputs: Tensor  # (t, *shape)
+    targets: Tensor  # (t,)
+    owners: Tensor  # (t,), int64
+
+
+@dataclass(frozen=True)
 class Dataset:
-    """Training and test samples as tensors; `classes` is 0 where targets are not class labels."""
+    """Training and test samples as tensors; `classes` is 0 where targets are not class labels.
+
+    `Dataset.of` and `Dataset.of_clients` make one from arrays, frames, files and other libraries' data sets.
+    """
 
     name: str
     inputs: Tensor  # (n, *shape), float
@@ -34,6 +46,41 @@ class Dataset:
     classes: int
     clients: "Partition | None" = None  # who owns what, where the data set itself says so (synthetic problems)
     constants: Constants | None = None
+    class_names: tuple[str, ...] = ()  # what the labels 0, 1, … stand for, where that is known
+    client_names: tuple[str, ...] = ()  # what the clients 0, 1, … are called, where they have names
+    client_tests: ClientTests | None = None  # the clients' own test samples, where they have any
+
+    def __post_init__(self) -> None:
+        for field_name in ("inputs", "targets", "test_inputs", "test_targets"):
+            values = getattr(self, field_name)
+            if not isinstance(values, Tensor):
+                raise FedamdError(
+                    f"Dataset({field_name}=…) is a {type(values).__name__}, not a tensor; Dataset.of(…) takes arrays, "
+                    "lists, frames, files and other data sets"
+                )
+            if field_name.endswith("targets") and not values.is_floating_point():
+                object.__setattr__(self, field_name, values.long())
+
+    @classmethod
+    def of(cls, data: Any, targets: Any = None, **options: Any) -> "Dataset":
+        """From data as people have it: see `fedamd.data.assemble.dataset_of` for all options.
+
+        >>> Dataset.of(X, y, test=(X_test, y_test), clients=sites)
+        >>> Dataset.of("patients.csv", target="outcome", client="hospital", test_share=0.2)
+        """
+        from fedamd.data.assemble import dataset_of
+
+        return dataset_of(data, targets, **options)
+
+    @classmethod
+    def of_clients(cls, parts: Any, **options: Any) -> "Dataset":
+        """From one part a client, as a list or by name: see `fedamd.data.assemble.dataset_of_clients`.
+
+        >>> Dataset.of_clients({"north": (X_n, y_n), "south": (X_s, y_s)}, tests={"north": (X_t, y_t)}, test_share=0.1)
+        """
+        from fedamd.data.assemble import dataset_of_clients
+
+        return dataset_of_clients(parts, **options)
 
     def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> "Dataset":
         """The same data on another device, floating-point tensors in `dtype`."""
@@ -41,12 +88,18 @@ class Dataset:
         def move(values: Tensor) -> Tensor:
             return values.to(device, dtype if values.is_floating_point() else None)
 
+        test_inputs, test_targets, tests = move(self.test_inputs), move(self.test_targets), self.client_tests
+        if tests is not None:
+            shared = tests.inputs is self.test_inputs  # then there is one copy of them afterwards, too
+            inputs, targets = (test_inputs, test_targets) if shared else (move(tests.inputs), move(tests.targets))
+            tests = ClientTests(inputs, targets, tests.owners.to(device))
         return replace(
             self,
             inputs=move(self.inputs),
             targets=move(self.targets),
-            test_inputs=move(self.test_inputs),
-            test_targets=move(self.test_targets),
+            test_inputs=test_inputs,
+            test_targets=test_targets,
+            client_tests=tests,
         )
 
 
