@@ -229,4 +229,4 @@ def test_wrong_seeds(seed, labelled):
 
 
 def test_the_registry_is_complete():
-    assert list(PARTITIONERS) == ["classes", "dirichlet", "iid", "lists", "natural", "virtual"]
+    assert list(PARTITIONERS) == ["auto", "classes", "dirichlet", "iid", "lists", "natural", "virtual"]

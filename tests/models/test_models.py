@@ -102,8 +102,8 @@ def test_a_users_factory(own_module):
 @pytest.mark.parametrize(
     ("factory", "options", "says"),
     [
-        ("{own}:net", {}, "missing a required argument: 'width'"),
-        ("{own}:net", {"width": 2, "height": 3}, "unexpected keyword argument 'height'"),
+        ("{own}:net", {}, "needs the option width"),
+        ("{own}:net", {"width": 2, "height": 3}, "has no option height; it takes width, depth"),
         ("{own}:nett", {}, r"has no 'nett' \(did you mean net\?\)"),
         ("{own}:number", {}, "is a int, not a function that makes a model"),
         ("{own}:wrong", {}, "returned a str, not a torch.nn.Module"),

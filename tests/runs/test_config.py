@@ -65,7 +65,7 @@ MISTAKES = [
     ("[model]\nhidden = -2", ["model.hidden must be a whole number of at least 1"]),
     ('[data]\nname = "quadratic"\nsigma = "x"', ["data", "quadratic", "wrong type"]),
     ('[data]\nname = "quadratic"\nmu = [1]', ["data", "quadratic", "wrong type"]),
-    ('[data]\nname = "quadratic"\nclients = 3', ["has 3 clients of its own, but 100 are asked for"]),
+    ('clients = 100\n[data]\nname = "quadratic"\nclients = 3', ["has 3 clients of its own, but 100 are asked for"]),
     ('[model]\nname = "lenet5"', ["lenet5 needs images of at least 16", "digits"]),
     ('oracle = "native"\ndtype = "float64"\n[data]\nname = "quadratic"', ["oracle = native cannot be used"]),
     ("rounds = ", ["not valid TOML"]),

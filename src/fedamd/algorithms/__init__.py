@@ -1,6 +1,8 @@
 """Federated methods, one file each, and their names in configs."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from fedamd.algorithms.base import Algorithm
 from fedamd.algorithms.bvr_l_sgd import BVRLSGD
@@ -15,6 +17,8 @@ from fedamd.algorithms.marina import PPMarina, VRMarina
 from fedamd.algorithms.mime import Mime, MimeLite
 from fedamd.algorithms.minibatch_sgd import MinibatchSGD
 from fedamd.algorithms.scaffold import Scaffold
+from fedamd.errors import FedamdError
+from fedamd.registry import Registry
 
 __all__ = [
     "ALGORITHMS",
@@ -42,13 +46,21 @@ class Method:
     """A method that can be named in a config, with the settings its name stands for."""
 
     description: str
-    make: type[Algorithm]
+    make: Callable[..., Algorithm]
     presets: tuple[tuple[str, object], ...] = ()
 
 
 _CAREFUL = ("eta_s", 0.1)  # an adaptive step is of size η_s in every coordinate: 1 would be far too much
 
-ALGORITHMS: dict[str, Method] = {
+
+def _adopted(name: str, found: Any) -> Method:
+    """A user's own class, or function that makes an algorithm."""
+    if not callable(found) or (isinstance(found, type) and not issubclass(found, Algorithm)):
+        raise FedamdError(f"{name} is neither a subclass of fedamd.Algorithm nor a function that makes one")
+    return Method(next(iter((found.__doc__ or name).splitlines())), found)
+
+
+_OURS: dict[str, Method] = {
     "fedamd": Method("FedAMD: anchors and miners in one round (Wu et al., 2023)", FedAMD),
     "fedavg": Method("FedAvg: the mean of local SGD (McMahan et al., 2017)", FedAvg),
     "fedavgm": Method("FedAvgM: FedAvg with server momentum (Hsu et al., 2019)", FedAvg, (("server", "momentum"),)),
@@ -74,3 +86,5 @@ ALGORITHMS: dict[str, Method] = {
     "vr-marina": Method("VR-MARINA: compressed gradient differences of everyone (Gorbunov et al., 2021)", VRMarina),
     "pp-marina": Method("PP-MARINA: compressed gradient differences of a cohort (Gorbunov et al., 2021)", PPMarina),
 }
+
+ALGORITHMS: Registry[Method] = Registry("algorithm", _OURS, _adopted)

@@ -4,7 +4,6 @@ Each method is a run in a folder of its own; `comparison.json` and `comparison.c
 """
 
 import csv
-import dataclasses
 import io
 import json
 import re
@@ -17,12 +16,13 @@ from typing import Any
 from fedamd.algorithms import ALGORITHMS
 from fedamd.engines.distributed import in_step, join
 from fedamd.errors import FedamdError
-from fedamd.registry import choose, suggestion
+from fedamd.registry import suggestion
 from fedamd.runs import checkpoint
 from fedamd.runs.api import run
 from fedamd.runs.config import Config, load_config
 from fedamd.runs.folder import refuse_taken
 from fedamd.runs.labels import labels
+from fedamd.runs.making import option_names
 from fedamd.runs.run import Listener, Record
 from fedamd.runs.summary import results, to_target
 from fedamd.torchrun import is_writer
@@ -78,7 +78,7 @@ def compare(
     aim = target or configs[0].target_accuracy or TARGET
     rows: list[Record] = []
     for name, config in zip(names, configs, strict=True):
-        aimed = load_config(config.plain(), {"target_accuracy": aim})
+        aimed = config.changed({"target_accuracy": aim})
         result = run(aimed, out=out / _slug(name), listen=listen)
         rows.append(row(name, result.summary["status"], result.metrics, aim) | {"folder": _slug(name)})
         if is_writer():
@@ -115,13 +115,13 @@ def _with_method(base: Config, name: str, options: Mapping[str, Any]) -> Config:
     kept = own if name == base.algorithm.name else {key: own[key] for key in own if key in SHARED and key in known}
     given = {key: value for key, value in options.items() if key in known}
     try:
-        return load_config(base.plain() | {"algorithm": {"name": name} | kept | given})
+        return base.changed({"algorithm": {"name": name} | kept | given})
     except FedamdError as error:
         raise FedamdError(f"{name}: {str(error).removeprefix('the configuration: ')}") from None
 
 
 def _fields(name: str) -> list[str]:
-    return [field.name for field in dataclasses.fields(choose(ALGORITHMS, name, "algorithms").make)]  # type: ignore[arg-type]
+    return option_names(ALGORITHMS.find(name, "algorithms").make)
 
 
 def _notes(configs: Sequence[Config], options: Mapping[str, Any]) -> Iterator[str]:

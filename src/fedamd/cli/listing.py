@@ -1,6 +1,6 @@
 """`fedamd list`: what can be named in a config."""
 
-import dataclasses
+import inspect
 import json
 from collections.abc import Callable
 from typing import Annotated
@@ -94,6 +94,7 @@ def command(
 def _settings(name: str) -> Entries:
     from fedamd.algorithms import ALGORITHMS
 
-    method = choose(ALGORITHMS, name, "list algorithms")
+    method = ALGORITHMS.find(name, "list algorithms")
     presets = dict(method.presets)
-    return {field.name: f"{presets.get(field.name, field.default)!r}" for field in dataclasses.fields(method.make)}  # type: ignore[arg-type]
+    options = inspect.signature(method.make).parameters.values()
+    return {one.name: f"{presets.get(one.name, one.default)!r}" for one in options}

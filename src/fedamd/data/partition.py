@@ -4,6 +4,8 @@ A partitioner is a small frozen object that holds its options; calling it with a
 seed gives the partition. A request that cannot be met is refused at once, with the numbers that would work.
 """
 
+import functools
+import inspect
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +20,7 @@ from fedamd.data.classes_per_client import apportion, deal
 from fedamd.data.seeding import generator
 from fedamd.data.virtual import VirtualPartition
 from fedamd.errors import FedamdError
-from fedamd.registry import check_options, choose
+from fedamd.registry import Registry, check_options
 
 Indices = NDArray[np.int64]
 
@@ -172,7 +174,17 @@ class Virtual:
         return VirtualPartition(clients, self.samples_per_client, len(dataset.inputs), seed)
 
 
-PARTITIONERS: dict[str, Callable[..., Partitioner]] = {
+@dataclass(frozen=True)
+class Usual:
+    """The clients the data set itself has; else two classes a client; else, where there are no classes, at random."""
+
+    def __call__(self, dataset: Dataset, clients: int, seed: int) -> Clients:
+        kind = Natural if dataset.clients is not None else ByClasses if dataset.classes else Iid
+        return kind()(dataset, clients, seed)
+
+
+_OURS: dict[str, Callable[..., Partitioner]] = {
+    "auto": Usual,
     "classes": ByClasses,
     "dirichlet": Dirichlet,
     "iid": Iid,
@@ -182,9 +194,41 @@ PARTITIONERS: dict[str, Callable[..., Partitioner]] = {
 }
 
 
+@dataclass(frozen=True)
+class _Own:
+    """A user's partitioner; the lists of sample numbers it returns are checked as those of `Lists`."""
+
+    share: Callable[..., Clients | Sequence[Sequence[int]]]
+
+    def __call__(self, dataset: Dataset, clients: int, seed: int) -> Clients:
+        shared = self.share(dataset, clients, seed)
+        return Lists(shared)(dataset, clients, seed) if isinstance(shared, Sequence) else shared
+
+
+def _adopted(name: str, found: Any) -> Callable[..., Partitioner]:
+    """A user's own: a class like those above, or a function of (dataset, clients, seed) and its options."""
+    if not callable(found):
+        raise FedamdError(f"{name} is a {type(found).__name__}, not a partitioner")
+
+    def make(**options: Any) -> Partitioner:
+        is_class = isinstance(found, type)
+        check_options(f"the partitioner {name}", found, options, given=() if is_class else _called_with(found))
+        return _Own(found(**options) if is_class else functools.partial(found, **options))
+
+    return make
+
+
+def _called_with(function: Callable[..., Any]) -> list[str]:
+    """The names a function has for the data set, the number of clients and the seed."""
+    return list(inspect.signature(function).parameters)[:3]
+
+
+PARTITIONERS: Registry[Callable[..., Partitioner]] = Registry("partitioner", _OURS, _adopted)
+
+
 def partitioner(name: str, **options: Any) -> Partitioner:
-    """The partitioner of that name with these options."""
-    make = choose(PARTITIONERS, name, "partitioner")
+    """The partitioner of that name with these options, or the user's own "package.module:object"."""
+    make = PARTITIONERS.find(name, "partition.name")
     check_options(f"the partitioner {name}", make, options)
     return make(**options)
 

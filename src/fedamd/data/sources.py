@@ -15,7 +15,7 @@ from fedamd.data.idx import read_labelled
 from fedamd.data.locate import IDX_SETS, find, folders
 from fedamd.data.synthetic import logistic, quadratic
 from fedamd.errors import FedamdError
-from fedamd.registry import check_options, choose
+from fedamd.registry import Registry, check_options
 
 MEAN, STD = 0.1307, 0.3081  # MNIST's; the paper normalises all its images with them
 DIGITS_TEST = 297
@@ -35,15 +35,18 @@ class Source:
 
 
 def load(name: str, **options: Any) -> Dataset:
-    """The data set of that name; only synthetic ones take options."""
-    source = choose(SOURCES, name, "data set")
+    """The data set of that name, or what the user's "package.module:function" returns, made with these options."""
+    source = SOURCES.find(name, "data.name")
     check_options(f"the data set {name}", source.read, options)
-    return source.read(**options)
+    data = source.read(**options)
+    if not isinstance(data, Dataset):
+        raise FedamdError(f"data.name: {name} returned a {type(data).__name__}, not a fedamd.Dataset")
+    return data
 
 
 def where(name: str) -> Path | None:
     """The folder the files of a data set were found in; None where none were found, or none are needed."""
-    choose(SOURCES, name, "data set")
+    SOURCES.find(name, "data.name")
     files = find(name) if name in IDX_SETS else None
     return files.train_images.parent if files else None
 
@@ -104,7 +107,7 @@ def _idx(name: str, description: str, train: int, test: int, obtain: str = "") -
     return Source(description, (1, 28, 28), 10, train, test, ways, partial(_read_images, name))
 
 
-SOURCES: dict[str, Source] = {
+_OURS: dict[str, Source] = {
     "digits": Source(
         "8×8 handwritten digits", (1, 8, 8), 10, 1500, DIGITS_TEST, "comes with scikit-learn", _read_digits
     ),
@@ -124,3 +127,13 @@ SOURCES: dict[str, Source] = {
         "regularised logistic regression with known constants", None, 2, None, None, "computed", logistic
     ),
 }
+
+
+def _adopted(name: str, found: Any) -> Source:
+    """A user's own function that returns a Dataset; one that has parameters `clients` or `seed` is given the run's."""
+    if not callable(found):
+        raise FedamdError(f"{name} is a {type(found).__name__}, not a function that returns a fedamd.Dataset")
+    return Source(next(iter((found.__doc__ or name).splitlines())), None, 0, None, None, "your own", found)
+
+
+SOURCES: Registry[Source] = Registry("data set", _OURS, _adopted)

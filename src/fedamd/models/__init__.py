@@ -11,7 +11,7 @@ from fedamd.data.base import Dataset
 from fedamd.errors import FedamdError
 from fedamd.models.convex import Logistic, Quadratic
 from fedamd.models.networks import MLP, LeNet5, Softmax
-from fedamd.registry import check_options, choose, import_object
+from fedamd.registry import Registry, check_options
 
 __all__ = ["MLP", "MODELS", "LeNet5", "Logistic", "Quadratic", "Softmax", "build"]
 
@@ -63,7 +63,7 @@ def _classes(model: str, dataset: Dataset) -> int:
     return dataset.classes
 
 
-MODELS: dict[str, Model] = {
+_OURS: dict[str, Model] = {
     "lenet5": Model("LeNet-5, the paper's network for Fashion-MNIST (44,426 parameters on 28 × 28 images)", _lenet5),
     "mlp": Model(
         "one hidden layer with ReLU, the paper's network for EMNIST (79,510 parameters with hidden = 100)", _mlp
@@ -74,20 +74,27 @@ MODELS: dict[str, Model] = {
 }
 
 
-def build(name: str, dataset: Dataset, **options: Any) -> nn.Module:
-    """The model of this name for this data, or what the user's factory "package.module:factory" returns."""
-    if ":" in name:
-        factory = import_object(name, "model.name")
-        if not callable(factory):
-            raise FedamdError(f"model.name: {name} is a {type(factory).__name__}, not a function that makes a model")
-        try:
-            inspect.signature(factory).bind(**options)
-        except TypeError as error:
-            raise FedamdError(f"model {name}: {error}") from None
-        model = factory(**options)
+def _adopted(name: str, found: Any) -> Model:
+    """A user's own class or function; one that has a parameter `dataset` is given the data set."""
+    if not callable(found):
+        raise FedamdError(f"{name} is a {type(found).__name__}, not a function that makes a model")
+
+    def make(dataset: Dataset, **options: Any) -> nn.Module:
+        given = {"dataset": dataset} if "dataset" in inspect.signature(found).parameters else {}
+        check_options(f"model {name}", found, options, given)
+        model = found(**given, **options)
         if not isinstance(model, nn.Module):
             raise FedamdError(f"model.name: {name} returned a {type(model).__name__}, not a torch.nn.Module")
         return model
-    make = choose(MODELS, name, "model.name").make
+
+    return Model(next(iter((found.__doc__ or name).splitlines())), make)
+
+
+MODELS: Registry[Model] = Registry("model", _OURS, _adopted)
+
+
+def build(name: str, dataset: Dataset, **options: Any) -> nn.Module:
+    """The model of this name for this data, or what the user's "package.module:factory" makes."""
+    make = MODELS.find(name, "model.name").make
     check_options(f"model {name}", make, options, given=["dataset"])
     return make(dataset, **options)

@@ -8,7 +8,7 @@ from fedamd.data.base import Clients, Dataset
 from fedamd.errors import FedamdError
 from fedamd.report.page import Bars, Section, Text
 from fedamd.runs.config import Config
-from fedamd.runs.experiment import load_data
+from fedamd.runs.experiment import load_data, share_out
 
 SHOWN = 200  # bars beyond this many are narrower than a pixel on a phone
 
@@ -23,7 +23,7 @@ def _bars(config: Config) -> Section:
     title = f"Samples of the clients ({config.data.name}, partition {config.partition.name})"
     try:
         dataset = load_data(config)
-        clients = config.build_partitioner()(dataset, config.clients, config.seed)
+        clients = share_out(config, dataset)
     except FedamdError as error:  # the data set of a stored run need not be on this machine
         return Text(title=title, note=f"Not shown: {error}", parts=[])
     shown = min(len(clients), SHOWN)

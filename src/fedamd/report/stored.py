@@ -7,7 +7,7 @@ from typing import Any
 
 from fedamd.errors import FedamdError
 from fedamd.runs.config import Config
-from fedamd.runs.folder import CONFIG, ENVIRONMENT, SUMMARY, Folder, read_json
+from fedamd.runs.folder import CONFIG, SUMMARY, Folder, read_json
 from fedamd.runs.run import Record
 
 
@@ -43,8 +43,7 @@ def read_run(path: Path) -> StoredRun:
     summary = read_json(path / SUMMARY, "status", "rounds") if (path / SUMMARY).exists() else None
     if summary and records and summary["rounds"] < records[-1]["round"] + 1:
         summary = None  # of an interruption: the run has been resumed since
-    environment = read_json(path / ENVIRONMENT) if (path / ENVIRONMENT).exists() else {}
-    return StoredRun(path, folder.config(), records, environment, summary)
+    return StoredRun(path, folder.config(stored=True), records, folder.environment(), summary)
 
 
 def _run_folders(path: Path) -> Iterator[Path]:

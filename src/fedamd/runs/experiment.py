@@ -36,8 +36,9 @@ class Experiment:
     @property
     def method(self) -> str:
         """The method's name in the config, or the class of an object that stands in for it."""
-        named = ALGORITHMS[self.config.algorithm.name].make
-        return self.config.algorithm.name if type(self.algorithm) is named else type(self.algorithm).__name__
+        named = ALGORITHMS.find(self.config.algorithm.name).make
+        other = isinstance(named, type) and type(self.algorithm) is not named
+        return type(self.algorithm).__name__ if other else self.config.algorithm.name
 
     @cached_property
     def federation(self) -> Federation:
@@ -56,12 +57,8 @@ def build_experiment(
     dtype = getattr(torch, config.dtype)
     device = _device(config.device)
     data = load_data(config, device, dtype) if dataset is None else dataset.to(device, dtype)
-    if dataset is not None and dataset.clients is not None:
-        clients: Clients = dataset.clients
-    else:
-        clients = config.build_partitioner()(data, config.clients, config.seed)
-    if len(clients) != config.clients:
-        raise FedamdError(f"clients is {config.clients}, but the data set {data.name} has {len(clients)} clients")
+    config = _for_this_many(config, data)
+    clients = share_out(config, data, own=dataset is not None)
     net = (build_model(config, data) if model is None else model).to(device, dtype)
     refuse_hidden_state(net)
     clients, x0 = clients.to(device), flat_parameters(net)
@@ -69,6 +66,24 @@ def build_experiment(
         return Experiment(config, data, clients, net, algorithm, x0)
     settled, theory = resolve_theory(config, net, data, clients, x0)
     return Experiment(settled, data, clients, net, settled.build_algorithm(), x0, theory)
+
+
+def _for_this_many(config: Config, data: Dataset) -> Config:
+    """Where nobody has said how many clients there are, a data set with clients of its own says it."""
+    if data.clients is None or "clients" in config.model_fields_set:
+        config.refuse_large_cohort()
+        return config
+    return config.changed({"clients": len(data.clients)})
+
+
+def share_out(config: Config, data: Dataset, own: bool = False) -> Clients:
+    """Who owns what: as the config's partitioner says, or (`own`) as the data set itself does where it does."""
+    clients: Clients | None = data.clients if own else None
+    if clients is None:
+        clients = config.build_partitioner()(data, config.clients, config.seed)
+    if len(clients) != config.clients:
+        raise FedamdError(f"clients is {config.clients}, but the data set {data.name} has {len(clients)} clients")
+    return clients
 
 
 def load_data(config: Config, device: torch.device | None = None, dtype: torch.dtype | None = None) -> Dataset:
@@ -81,7 +96,7 @@ def load_data(config: Config, device: torch.device | None = None, dtype: torch.d
 
 def data_options(config: Config) -> tuple[tuple[str, Any], ...]:
     """What the data set is made with: configs of the same data and options share it."""
-    accepts = inspect.signature(SOURCES[config.data.name].read).parameters
+    accepts = inspect.signature(SOURCES.find(config.data.name, "data.name").read).parameters
     own = {name: getattr(config, name) for name in ("clients", "seed") if name in accepts}
     return tuple(sorted((own | config.data.options).items()))
 

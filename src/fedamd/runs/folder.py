@@ -25,6 +25,7 @@ import torch
 
 from fedamd.engines.client_store import DiskStore
 from fedamd.errors import FedamdError
+from fedamd.registry import importable, user_folders
 from fedamd.runs import checkpoint
 from fedamd.runs.config import Config, load_config, to_toml
 from fedamd.runs.run import Record, Run
@@ -91,19 +92,25 @@ class Folder:
         with exclusively(self.path) if self._writes else nullcontext():
             yield
 
-    def config(self, changes: Mapping[str, Any] | None = None) -> Config:
-        """The run's config; only what leaves its trajectory alone may be changed."""
+    def config(self, changes: Mapping[str, Any] | None = None, *, stored: bool = False) -> Config:
+        """The run's config; only what leaves its trajectory alone may be changed. `stored` imports no user's code."""
         for key in changes or {}:
             if key not in _CHANGEABLE:
                 raise FedamdError(
                     f"{key} cannot change in a run that has begun; what can is {', '.join(sorted(_CHANGEABLE))}"
                 )
-        return load_config(self.path / CONFIG, changes)
+        for folder in [] if stored else self.environment().get("modules", []):
+            importable(Path(folder))
+        return load_config(self.path / CONFIG, changes, stored=stored)
+
+    def environment(self) -> dict[str, Any]:
+        """What environment.json says; nothing where the run was killed before it was written."""
+        path = self.path / ENVIRONMENT
+        return read_json(path) if path.exists() else {}
 
     def check_given(self, given: Mapping[str, str]) -> None:
         """Refuse to go on without the objects the run began with, or with others."""
-        path = self.path / ENVIRONMENT
-        begun = read_json(path).get("given", {}) if path.exists() else {}  # killed before it was written
+        begun = self.environment().get("given", {})
         for name in begun.keys() | given.keys():
             if begun.get(name) != given.get(name):
                 raise FedamdError(
@@ -219,6 +226,7 @@ def environment(config: Config, command: Sequence[str] | None = None) -> dict[st
         "device": torch.cuda.get_device_name()
         if config.device == "cuda"
         else platform.processor() or platform.machine(),
+        "modules": user_folders(),  # where the modules that the config names were looked for
         "begun": datetime.now().astimezone().isoformat(timespec="seconds"),
     }
 

@@ -21,7 +21,7 @@ from fedamd.flower.app.settings import FederationSettings
 from fedamd.oracles.objective import refuse_hidden_state
 from fedamd.registry import import_object
 from fedamd.runs.config import Config
-from fedamd.runs.experiment import load_data, seeded_model
+from fedamd.runs.experiment import load_data, seeded_model, share_out
 
 Samples = tuple[Tensor, Tensor]  # inputs (n, *shape) and targets (n,)
 
@@ -73,7 +73,7 @@ def from_config(config: Config) -> FederatedTask:
 
     def local_data(client: int) -> Samples:
         data = load_data(config)
-        samples = config.build_partitioner()(data, config.clients, config.seed).samples(client)
+        samples = share_out(config, data).samples(client)
         return data.inputs[samples], data.targets[samples]
 
     def test_data() -> Samples:

@@ -1,0 +1,50 @@
+"""Configs as TOML text: reading a file with its mistakes in words, and writing plain values."""
+
+import json
+import math
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fedamd.errors import FedamdError
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FedamdError(f"there is no config file {path}") from None
+    except IsADirectoryError:
+        raise FedamdError(f"cannot read {path}: it is a folder, and a config is a TOML file") from None
+    except OSError as error:
+        raise FedamdError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise FedamdError(f"cannot read {path}: it is not text in UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise FedamdError(f"{path} is not valid TOML: {error}") from None
+
+
+def to_toml(plain: Mapping[str, Any]) -> str:
+    """The config as TOML: numbers and words first, then the sections."""
+    lines = [f"{key} = {_value(value)}" for key, value in plain.items() if not isinstance(value, Mapping)]
+    for key, section in plain.items():
+        if isinstance(section, Mapping):
+            lines += ["", f"[{key}]", *(f"{_key(name)} = {_value(value)}" for name, value in section.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _value(name)
+
+
+def _value(value: Any) -> str:
+    """JSON writes words and finite numbers as TOML does; tables and what lies in them it does not."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_key(name)} = {_value(one)}" for name, one in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
