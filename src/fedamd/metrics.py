@@ -63,7 +63,7 @@ def f1(outputs: Tensor, targets: Tensor) -> float:
     predicted, targets = predicted_classes(outputs, targets).flatten(), targets.flatten()
     predicted, targets = predicted[targets != -100], targets[targets != -100]
     scores = []
-    for label in torch.cat([predicted, targets]).unique():
+    for label in set(predicted.tolist()) | set(targets.tolist()):
         guessed, true = predicted == label, targets == label
         scores.append(2 * (guessed & true).sum().item() / (guessed.sum() + true.sum()).item())
     return sum(scores) / len(scores) if scores else math.nan
@@ -87,7 +87,7 @@ def _area(scores: Tensor, positive: Tensor) -> float:
     count, others = int(positive.sum()), int((~positive).sum())
     if not count or not others:
         return math.nan
-    _, place, repeats = scores.double().unique(return_inverse=True, return_counts=True)
+    _, place, repeats = torch.unique(scores.double(), return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
     last = repeats.cumsum(0)
     rank = last - (repeats - 1) / 2  # the mean rank of equal scores
     return float((rank[place][positive].sum() - count * (count + 1) / 2) / (count * others))

@@ -125,7 +125,7 @@ def check_scheduled(algorithm: Algorithm, schedules: Mapping[str, Factor]) -> No
         value = getattr(algorithm, name)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise FedamdError(
-                f"schedules.{name}: {type(algorithm).__name__} has {name} = {value!r}, and only a number can be scheduled"
+                f"schedules.{name}: {type(algorithm).__name__} has {name} = {value!r}: only numbers can be scheduled"
             )
     at_round(algorithm, schedules, 0)
 
