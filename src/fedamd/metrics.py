@@ -87,7 +87,7 @@ def _area(scores: Tensor, positive: Tensor) -> float:
     count, others = int(positive.sum()), int((~positive).sum())
     if not count or not others:
         return math.nan
-    _, place, repeats = torch.unique(scores.double(), return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
+    _, place, repeats = torch.unique(scores.double(), return_inverse=True, return_counts=True)
     last = repeats.cumsum(0)
     rank = last - (repeats - 1) / 2  # the mean rank of equal scores
     return float((rank[place][positive].sum() - count * (count + 1) / 2) / (count * others))
