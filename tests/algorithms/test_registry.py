@@ -28,6 +28,8 @@ def test_the_methods():
     assert [
         *("fedamd", "fedavg", "fedavgm", "fedadam", "fedyogi", "fedadagrad", "fedprox", "fednova", "feddyn", "mime"),
         *("mimelite", "fedlin", "scaffold", "fedpage", "bvr-l-sgd", "minibatch-sgd", "vr-marina", "pp-marina"),
+        *("fedcm", "fedavg-m-vr", "scaffold-m", "scaffold-m-vr", "fedvarp", "mifa", "fedexp", "fedacg", "stem"),
+        *("mime-mvr", "rg-saga", "fedlesam", "anchored"),
     ] == NAMES
 
 

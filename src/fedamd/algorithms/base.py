@@ -13,12 +13,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import torch
 from torch import Tensor
 
 from fedamd import draw
+from fedamd.algorithms.space import Space
 from fedamd.draw import Purpose
 from fedamd.oracles.base import Batch
 from fedamd.participation.samplers import Sampler, UniformSampler
@@ -245,6 +246,8 @@ class Turn:
 class Algorithm(ABC):
     """A federated method: frozen hyper-parameters, and the server's side as generators."""
 
+    space: ClassVar[Space] = {}  # where its hyper-parameters are searched when it is tuned
+
     def start(self, x: Tensor, federation: Federation) -> Dialogue:  # noqa: ARG002  for those who ask clients
         """The state before round 0. A generator too, for a method that asks its clients first."""
         yield from ()
@@ -253,6 +256,10 @@ class Algorithm(ABC):
     @abstractmethod
     def round(self, state: State, turn: Turn) -> Dialogue:
         """Round t: from x_t to x_{t+1}."""
+
+    def evaluated(self, state: State) -> Tensor:
+        """The model that is evaluated: x itself, unless a method reports another point than the one it goes on from."""
+        return state.x  # type: ignore[no-any-return]
 
 
 def mean(stack: Tensor, weights: Tensor | None = None) -> Tensor:

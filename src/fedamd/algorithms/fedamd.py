@@ -18,7 +18,7 @@ v_new − v_old, and the server keeps the sum alone: the same trajectory with me
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -40,6 +40,7 @@ from fedamd.algorithms.base import (
     role,
 )
 from fedamd.algorithms.server import ServerStep
+from fedamd.algorithms.space import LOCAL_RATE, SERVER_RATE, Log, Space
 from fedamd.errors import FedamdError
 from fedamd.oracles.base import Batch
 from fedamd.theory.probability import optimal_nonconvex, optimal_pl
@@ -90,6 +91,7 @@ class FedAMD(ServerStep):
         "full"  # v_0: every client's gradient; 0; the mean of those seen so far
     )
     weights: Literal["uniform", "samples"] = "uniform"  # F as the mean over clients, or over samples
+    space: ClassVar[Space] = {"eta_l": LOCAL_RATE, "eta_s": SERVER_RATE, "p": Log(0.03, 0.5)}
 
     def __post_init__(self) -> None:
         super().__post_init__()

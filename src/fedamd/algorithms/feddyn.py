@@ -13,6 +13,7 @@ At a fixed point no client moves, so λ_i = ∇F_i(x) and h = mean ∇F_i(x) = 0
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -20,6 +21,7 @@ from torch import Tensor
 from fedamd.algorithms import checks
 from fedamd.algorithms.base import Dialogue, Exchange, Federation, Gradient, Reply, State, Task, Turn, role
 from fedamd.algorithms.local import LocalSteps
+from fedamd.algorithms.space import Log, Space
 from fedamd.oracles.base import Batch
 
 
@@ -39,6 +41,7 @@ class FedDyn(LocalSteps):
     """FedDyn's hyper-parameters."""
 
     alpha: float = 0.1  # α, the weight of the regulariser
+    space: ClassVar[Space] = {**LocalSteps.space, "alpha": Log(0.001, 1.0)}
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -12,7 +12,7 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -21,6 +21,7 @@ from fedamd.algorithms import checks
 from fedamd.algorithms.base import Batches, Dialogue, Exchange, Role, Size, State, Turn, mean
 from fedamd.algorithms.local import walk
 from fedamd.algorithms.server import ServerStep
+from fedamd.algorithms.space import LOCAL_RATE, SERVER_RATE, Space
 
 
 @cache
@@ -37,6 +38,7 @@ class FedNova(ServerStep):
     epochs: float = 1.0  # E, passes of a client over its own data
     small_batch: Size = 64  # b', the batch of one local step
     weights: Literal["uniform", "samples"] = "uniform"  # w_i: all the same, or by n_i as Wang et al. do
+    space: ClassVar[Space] = {"eta_l": LOCAL_RATE, "eta_s": SERVER_RATE}
 
     def __post_init__(self) -> None:
         super().__post_init__()

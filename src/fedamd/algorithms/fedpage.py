@@ -15,10 +15,12 @@ server       x_{t+1} = x_t − η_s·g_t
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from fedamd.algorithms import checks
 from fedamd.algorithms.base import Batches, Dialogue, Exchange, Gradient, Reply, Size, State, Task, Turn, role
 from fedamd.algorithms.local import LocalSteps, recursive_steps, survey
+from fedamd.algorithms.space import GRADIENT_RATE, LOCAL_RATE, Log, Space
 from fedamd.oracles.base import Batch
 
 
@@ -36,6 +38,7 @@ class FedPAGE(LocalSteps):
 
     large_batch: Size = "full"  # b, the batch of full rounds and of g_{i,0}
     p: float = 0.5  # the probability of a full round
+    space: ClassVar[Space] = {"eta_l": LOCAL_RATE, "eta_s": GRADIENT_RATE, "p": Log(0.05, 0.5)}
 
     def __post_init__(self) -> None:
         super().__post_init__()

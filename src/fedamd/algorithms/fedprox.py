@@ -8,12 +8,14 @@ server   as FedAvg; μ = 0 is FedAvg
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
 from fedamd.algorithms import checks
 from fedamd.algorithms.base import Gradient, Order, Reply, Task, role
 from fedamd.algorithms.fedavg import FedAvg
+from fedamd.algorithms.space import Log, Space
 from fedamd.oracles.base import Batch
 
 
@@ -31,6 +33,7 @@ class FedProx(FedAvg):
     """FedProx's hyper-parameters: FedAvg's, and μ."""
 
     mu: float = 0.01  # μ, the weight of the proximal term
+    space: ClassVar[Space] = {**FedAvg.space, "mu": Log(0.0001, 1.0)}
 
     def __post_init__(self) -> None:
         super().__post_init__()

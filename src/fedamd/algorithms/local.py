@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
 from fedamd.algorithms import checks
 from fedamd.algorithms.base import Batches, Gradient, Reply, Size, Task, role
 from fedamd.algorithms.server import ServerStep
+from fedamd.algorithms.space import LOCAL_RATE, SERVER_RATE, Space
 from fedamd.oracles.base import Batch
 
 
@@ -18,6 +20,7 @@ class LocalSteps(ServerStep):
     eta_l: float = 0.03  # η_l, the clients' step
     steps: int = 10  # K, the clients' local steps
     small_batch: Size = 64  # b', the batch of one local step
+    space: ClassVar[Space] = {"eta_l": LOCAL_RATE, "eta_s": SERVER_RATE}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,3 +60,13 @@ def recursive_steps(x: Tensor, g: Tensor, eta_l: Tensor, batches: Sequence[Batch
         g = grad.corrected(g, x, previous, batch)
         previous, x = x, x - eta_l * g
     return x
+
+
+def storm(d: Tensor, x: Tensor, previous: Tensor, a: Tensor, batch: Batch, grad: Gradient) -> Tensor:
+    """STORM's estimator at x, given d at the previous point: ∇f_i(x; B) + (1 − a)·(d − ∇f_i(previous; B)).
+
+    Ashok Cutkosky & Francesco Orabona, "Momentum-based variance reduction in non-convex SGD", NeurIPS 2019. a = 0 is
+    the recursive estimator of SARAH and of FedAMD's miners, a = 1 a plain gradient.
+    """
+    before = grad(previous, batch)  # first, so that the loss that is kept is the one at x
+    return grad(x, batch) + (1 - a) * (d - before)

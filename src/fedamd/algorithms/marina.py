@@ -18,13 +18,14 @@ that one that missed a round, or was not asked, can take part in the next.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 from fedamd.algorithms import checks
 from fedamd.algorithms.base import Batches, Dialogue, Exchange, Gradient, Reply, Role, Size, State, Task, Turn
 from fedamd.algorithms.compressors import Compressor, Identity, Quantiser, RandK
 from fedamd.algorithms.local import survey
 from fedamd.algorithms.server import ServerStep
+from fedamd.algorithms.space import Log, Space
 from fedamd.oracles.base import Batch
 
 
@@ -49,6 +50,7 @@ class VRMarina(ServerStep):
     compressor: Literal["identity", "rand-k", "quantise"] = "identity"  # Q
     fraction: float = 0.1  # k/d of rand-k
     levels: int = 4  # s of the quantiser
+    space: ClassVar[Space] = {**ServerStep.space, "p": Log(0.03, 0.5)}
 
     def __post_init__(self) -> None:
         super().__post_init__()

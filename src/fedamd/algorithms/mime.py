@@ -13,6 +13,7 @@ server     x_{t+1} = x_t − η_s·mean of Δ = x_t − y_K;  s ← V(c, s)
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -32,6 +33,7 @@ from fedamd.algorithms.base import (
     role,
 )
 from fedamd.algorithms.local import LocalSteps
+from fedamd.algorithms.space import Linear, Space
 from fedamd.oracles.base import Batch
 
 
@@ -68,6 +70,7 @@ class MimeLite(LocalSteps):
 
     large_batch: Size = "full"  # b, the batch of the gradients at x_t
     beta: float = 0.9  # β, the momentum
+    space: ClassVar[Space] = {**LocalSteps.space, "beta": Linear(0.0, 0.99)}
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -14,6 +14,7 @@ server   x_{t+1} = x_t − η_s·mean of the Δ;  c ← c + (1/M)·Σ (c_i⁺ �
 The variates start at zero, or (Wu et al., 2023, and the default here) at the full local gradient ∇f_i(x_0).
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -53,13 +54,13 @@ def walk_option_i(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply
     """Corrected steps; then the gradient at x_t is the new variate."""
     *small, large = batches
     y, _ = _corrected_steps(task, small, grad)
-    return _reply(task, y, grad(task.x, large))
+    return reply_with(task, y, grad(task.x, large))
 
 
 @role("worker", holds=("c",))
 def walk_option_ii(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """Corrected steps; the mean of their gradients is the new variate."""
-    return _reply(task, *_corrected_steps(task, batches, grad))
+    return reply_with(task, *_corrected_steps(task, batches, grad))
 
 
 def _corrected_steps(task: Task, batches: Sequence[Batch], grad: Gradient) -> tuple[Tensor, Tensor]:
@@ -73,21 +74,20 @@ def _corrected_steps(task: Task, batches: Sequence[Batch], grad: Gradient) -> tu
     return y, total / len(batches)
 
 
-def _reply(task: Task, y: Tensor, c: Tensor) -> Reply:
+def reply_with(task: Task, y: Tensor, c: Tensor) -> Reply:
+    """Δ and how c_i changed; the client keeps the new one."""
     return Reply(delta=task.x - y, change=c - task.held.c, held={"c": c})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scaffold(LocalSteps):
-    """SCAFFOLD's hyper-parameters."""
+class ControlVariates(LocalSteps):
+    """What SCAFFOLD and its relatives share: the variates' start, their mean c, and the round around local steps."""
 
-    option: Literal["I", "II"] = "II"  # how c_i is renewed
     start_up: Literal["full", "zeros"] = "full"  # c_i at first: every client's gradient at x_0, or 0
-    large_batch: Size = "full"  # b, the batch of the gradients of option I and of the start-up
+    large_batch: Size = "full"  # b, the batch of the start-up (and of option I)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.one_of(self, "option", "I", "II")
         checks.one_of(self, "start_up", "full", "zeros")
         checks.batch_size(self, "large_batch")
 
@@ -103,14 +103,37 @@ class Scaffold(LocalSteps):
 
     def round(self, state: State, turn: Turn) -> Dialogue:
         """Corrected local steps, their mean, and the change of the variates."""
-        replies = yield Exchange(self._work(turn.cohort, x=state.x, c=state.c, eta_l=self.eta_l))
+        replies = yield Exchange(self.work(turn.cohort, state))
         workers = replies["worker"]
         if not len(workers):
             return state
         c = state.c + workers.change.sum(0) / turn.federation.clients
-        return state.next(c=c, **self.descend(state, workers.delta.mean(0)))
+        delta = workers.delta.mean(0)
+        return state.next(c=c, **self.remember(state, delta), **self.descend(state, delta))
 
-    def _work(self, clients: Sequence[int], **payload: Tensor | float) -> Order:
+    @abstractmethod
+    def work(self, clients: Sequence[int], state: State) -> Order:
+        """What the clients are asked to do."""
+
+    def remember(self, state: State, delta: Tensor) -> dict[str, Tensor]:  # noqa: ARG002  for those who do
+        """What else the server keeps of a round."""
+        return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scaffold(ControlVariates):
+    """SCAFFOLD's hyper-parameters."""
+
+    option: Literal["I", "II"] = "II"  # how c_i is renewed
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.one_of(self, "option", "I", "II")
+
+    def work(self, clients: Sequence[int], state: State) -> Order:
+        """What the clients are asked to do."""
+        sent = {"x": state.x, "c": state.c}
         if self.option == "I":
-            return walk_option_i.to(clients, self.local_batches, Batches(1, self.large_batch), **payload)
-        return walk_option_ii.to(clients, self.local_batches, **payload)
+            large = Batches(1, self.large_batch)
+            return walk_option_i.to(clients, self.local_batches, large, **sent, eta_l=self.eta_l)
+        return walk_option_ii.to(clients, self.local_batches, **sent, eta_l=self.eta_l)

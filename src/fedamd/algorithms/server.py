@@ -10,13 +10,14 @@ adaptive   m ← β₁·m + (1 − β₁)·Δ;  x ← x − η_s·m / (√v + ε
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from fedamd.algorithms import checks
 from fedamd.algorithms.base import Algorithm, State
+from fedamd.algorithms.space import GRADIENT_RATE, Space
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,7 @@ class ServerStep(Algorithm):
     beta_1: float = 0.9  # β₁, for momentum and the adaptive steps
     beta_2: float = 0.99  # β₂, for adam and yogi
     adaptivity: float = 1e-3  # ε of the adaptive steps
+    space: ClassVar[Space] = {"eta_s": GRADIENT_RATE}
 
     def __post_init__(self) -> None:
         checks.positive(self, "eta_s", "adaptivity")

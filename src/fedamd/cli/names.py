@@ -25,6 +25,19 @@ ALGORITHMS = (
     "minibatch-sgd",
     "vr-marina",
     "pp-marina",
+    "fedcm",
+    "fedavg-m-vr",
+    "scaffold-m",
+    "scaffold-m-vr",
+    "fedvarp",
+    "mifa",
+    "fedexp",
+    "fedacg",
+    "stem",
+    "mime-mvr",
+    "rg-saga",
+    "fedlesam",
+    "anchored",
 )
 FETCHED = ("fashion-mnist", "mnist", "emnist-digits")  # data sets that have to be downloaded
 ENGINES = ("auto", "loop", "vector", "distributed")

@@ -89,7 +89,8 @@ def _close(runs: Sequence[Run], t: int, engine: Engine, listen: Listener, ledger
         return
     due = [run for run in runs if t == START_UP or run.t % run.config.evaluate_every == 0 or run.t == run.config.rounds]
     numbers = torch.stack([torch.stack([run.tally.loss(run.state.x), run.state.x.sum()]) for run in runs])
-    evaluations = dict(zip(map(id, due), engine.evaluate([run.state.x for run in due]), strict=True)) if due else {}
+    models = [run.experiment.algorithm.evaluated(run.state) for run in due]
+    evaluations = dict(zip(map(id, due), engine.evaluate(models), strict=True)) if due else {}
     for run, (loss, total), ledger in zip(runs, numbers.tolist(), ledgers, strict=True):
         if not math.isfinite(total) or run.tally.all_bad:
             run.status = "diverged"
