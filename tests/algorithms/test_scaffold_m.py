@@ -38,7 +38,7 @@ def test_without_momentum_both_are_scaffold(method, start_up, crowd):
 
 
 def test_costs():
-    """SCAFFOLD-M: A·K·b' gradients, down x, c, m, up Δ and a change: 5A vectors. VR: twice the gradients, and x_{t−1}."""
+    """SCAFFOLD-M: A·K·b' gradients, down x, c, m, up Δ and a change: 5A vectors. VR: 2× the gradients, and x_{t−1}."""
     run = simulate(ScaffoldM(**SETTINGS, small_batch=1), TRIPLES, rounds=1)
     assert run.ledger.totals() == {"gradient_samples": 4, "bits_up": 4 * 64, "bits_down": 6 * 64}
     run = simulate(ScaffoldMVR(**SETTINGS, small_batch=1), TRIPLES, rounds=1)

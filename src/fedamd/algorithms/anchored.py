@@ -166,9 +166,10 @@ class Anchored(LocalSteps):
             change = _changes(replies)
             if change is None:
                 return None
-            return self._path * (self.a * (state.c + change.mean(0)) + (1 - self.a) * state.m)
+            estimate: Tensor = self.a * (state.c + change.mean(0)) + (1 - self.a) * state.m
+            return self._path * estimate
         miners = replies["miner"]
-        return miners.delta.mean(0) + self._reduction * state.c if len(miners) else None  # type: ignore[no-any-return]
+        return miners.delta.mean(0) + self._reduction * state.c if len(miners) else None
 
 
 def _changes(replies: Answers) -> Tensor | None:
