@@ -59,6 +59,39 @@ def down(folder: Folder = FOLDER) -> None:
 
 
 @group.command()
+def client(
+    superlink: Annotated[str, typer.Option(help="Where the SuperLink is, as in fl.example.org:8000.")],
+    insecure: Annotated[bool, typer.Option("--insecure", help="Without encryption.")] = False,
+    root_certificates: Annotated[Path | None, typer.Option(help="The certificate that vouches for the server.")] = None,
+    auth_supernode_private_key: Annotated[Path | None, typer.Option(help="This client's own key.")] = None,
+    node_config: Annotated[str, typer.Option(help="As in 'partition-id=3 state-dir=\"/var/lib/fedamd\"'.")] = "",
+    max_retries: Annotated[int | None, typer.Option(min=0, help="Attempts to connect (default: no end).")] = None,
+    max_wait_time: Annotated[float | None, typer.Option(min=0, help="Seconds to try (default: no end).")] = None,
+    trusted_entities: Annotated[Path | None, typer.Option(help="YAML file of those whose apps may run here.")] = None,
+) -> None:
+    """Be a client of a federation until stopped. Takes the options of `flower-supernode`, and answers faster."""
+    _need_flower()
+    from fedamd.flower import version
+
+    version.require()
+    from fedamd.flower.node.link import Options
+    from fedamd.flower.node.node import run
+
+    run(
+        Options(
+            superlink,
+            insecure,
+            root_certificates,
+            auth_supernode_private_key,
+            node_config,
+            max_retries,
+            max_wait_time,
+            trusted_entities,
+        )
+    )
+
+
+@group.command()
 def certificates(
     host: Annotated[list[str], typer.Option(help="A name or address of the server; may be repeated.")],
     out: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("certificates"),

@@ -13,6 +13,7 @@ from flower_support import Answer, Fault, Federation, config, same, simulate
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
 
 from fedamd.errors import FedamdError
+from fedamd.flower.app import wire
 
 Make = Callable[..., Federation]
 CACHES = pytest.mark.parametrize("cache", ["server", "client"])
@@ -35,16 +36,26 @@ def check(one: Federation, fault: Fault, event: str) -> None:
     assert not any(others)
 
 
+BESIDE = False  # whether the vectors of `changed` travel as large ones do
+
+
 def changed(message: Message, reply: Message | None, values: dict[str, Array], **facts: Any) -> Message:
     """The client's honest reply with other arrays or other facts in it."""
     assert reply is not None
-    record = ConfigRecord(dict(reply.content["reply"]) | facts)
-    return Message(RecordDict({"values": ArrayRecord(values), "reply": record}), reply_to=message)
+    record = {key: value for key, value in reply.content["reply"].items() if not key.startswith("vector.")}
+    content = RecordDict()
+    if BESIDE:
+        content["vectors"] = ArrayRecord(values)
+    else:
+        for k, a in values.items():
+            record |= {f"vector.{k}.type": a.dtype, f"vector.{k}.shape": list(a.shape), f"vector.{k}.data": a.data}
+    content["reply"] = ConfigRecord(record | facts)
+    return Message(content, reply_to=message)
 
 
 def arrays(reply: Message | None) -> dict[str, Array]:
     assert reply is not None
-    return dict(reply.content["values"])
+    return wire._unpacked(reply.content["reply"], None)
 
 
 # --- silence ---
@@ -154,9 +165,19 @@ def far_too_large(message: Message, answer: Answer) -> Message:
 GARBAGE = [not_a_number, wrong_shape, wrong_type, cut_short, pickled, other_names, nothing_at_all, wrong_round]
 
 
+@pytest.mark.parametrize("beside", [False, True], ids=["in the record", "beside it"])
 @pytest.mark.parametrize("fault", [*GARBAGE, far_too_large], ids=lambda fault: fault.__name__)
-def test_garbage(federation: Make, fault: Fault) -> None:
+def test_garbage(federation: Make, monkeypatch: pytest.MonkeyPatch, fault: Fault, beside: bool) -> None:
+    monkeypatch.setitem(globals(), "BESIDE", beside)
     check(federation(raw_config("client")), fault, "rejected")
+
+
+def test_a_record_that_only_looks_like_a_vector(federation: Make) -> None:
+    def half(message: Message, answer: Answer) -> Message:
+        reply = answer()
+        return changed(message, reply, arrays(reply), **{f"vector.{name}.shape": "650" for name in arrays(reply)})
+
+    check(federation(raw_config("client")), half, "rejected")
 
 
 @CACHES

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from flwr.app import Array
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
 from fedamd.algorithms.base import Batches
 from fedamd.flower.app import wire
@@ -11,7 +12,9 @@ from fedamd.flower.app.wire import Answer, BadMessage, Form, Header
 HEADER = Header("run", "module:role", 3, 2**62, -1, 1, 2**40, 7, 5, 60.0)
 
 
-def test_an_instruction_arrives_as_it_was_sent() -> None:
+@pytest.mark.parametrize("small", [0, 1 << 20], ids=["vectors beside the record", "vectors in the record"])
+def test_an_instruction_arrives_as_it_was_sent(monkeypatch: pytest.MonkeyPatch, small: int) -> None:
+    monkeypatch.setattr(wire, "_SMALL", small)
     x = torch.tensor([1 / 3, -0.0, 1e-38])
     batches = (Batches(2, 16), Batches(1, "full"))
     sent = wire.write_instruction(HEADER, wire.write_payload({"x": x, "eta_l": 0.1, "k": 3}, batches))
@@ -54,6 +57,13 @@ def test_a_length_that_does_not_fit_its_shape_is_refused_before_memory_is_taken(
         wire._read(Array("float32", (1 << 60,), "fedamd.raw", bytes(8)))
     with pytest.raises(BadMessage):
         wire._read(Array("float32", (-1, -2), "fedamd.raw", bytes(8)))
+
+
+def test_small_vectors_cost_no_object_of_their_own() -> None:
+    """A message's content and its one record; with large vectors also their record, an array and its piece."""
+    small, large = (wire.write_answer(Answer(1, {"v": torch.zeros(n)})) for n in (1000, 10**6))
+    assert len(get_all_nested_objects(small)) == 2
+    assert len(get_all_nested_objects(large)) == 5
 
 
 def test_the_size_is_that_of_the_numbers_and_little_else() -> None:

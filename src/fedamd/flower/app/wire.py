@@ -2,6 +2,9 @@
 
 A vector travels as the raw little-endian bytes of its numbers. Reading one compares type, shape and length with what is
 expected before a byte is touched; nothing is ever unpickled.
+
+Every object of a Flower message costs four HTTP requests on its way. So vectors travel inside the one record of a
+message while they are small together, and as Flower's arrays (an object each, in pieces) when they are large.
 """
 
 import math
@@ -19,6 +22,9 @@ from fedamd.algorithms.base import Batches
 
 _RAW = "fedamd.raw"  # how the bytes of an Array are to be read
 _TYPES = {"float32": "<f4", "float64": "<f8"}
+_SMALL = 1 << 20  # bytes of vectors that travel inside a record
+_VECTOR = "vector."  # vector.<name>.type, vector.<name>.shape and vector.<name>.data are a vector inside a record
+_NUMBER = "number."
 
 
 class BadMessage(Exception):
@@ -76,17 +82,12 @@ class Form:
 
 def write_payload(payload: Mapping[str, Tensor | float], batches: tuple[Batches, ...]) -> dict[str, Any]:
     """The part of an instruction that is the same for all clients of an order."""
-    numbers = {name: float(value) for name, value in payload.items() if not isinstance(value, Tensor)}
-    return {
-        "vectors": _write({name: value for name, value in payload.items() if isinstance(value, Tensor)}),
-        "numbers": ConfigRecord(numbers),  # type: ignore[arg-type]
-        "batches": ConfigRecord(
-            {
-                "counts": [asked.count for asked in batches],
-                "sizes": [0 if asked.size == "full" else asked.size for asked in batches],
-            }
-        ),
+    record: dict[str, Any] = {
+        "counts": [asked.count for asked in batches],
+        "sizes": [0 if asked.size == "full" else asked.size for asked in batches],
     }
+    record |= {f"{_NUMBER}{name}": float(value) for name, value in payload.items() if not isinstance(value, Tensor)}
+    return _packed("payload", record, {name: value for name, value in payload.items() if isinstance(value, Tensor)})
 
 
 def write_instruction(header: Header, payload: Mapping[str, Any]) -> RecordDict:
@@ -97,12 +98,14 @@ def write_instruction(header: Header, payload: Mapping[str, Any]) -> RecordDict:
 def read_instruction(content: RecordDict, device: str) -> Instruction:
     """What the client was sent; a client trusts its server to have written it with this file."""
     records: dict[str, Any] = dict(content.items())
-    counts, sizes = records["batches"]["counts"], records["batches"]["sizes"]
-    vectors: dict[str, Tensor | float] = {name: _read(one).to(device) for name, one in records["vectors"].items()}
+    record = records["payload"]
+    arrays = _unpacked(record, records.get("vectors"))
+    vectors: dict[str, Tensor | float] = {name: _read(one).to(device) for name, one in arrays.items()}
+    numbers = {key.removeprefix(_NUMBER): value for key, value in record.items() if key.startswith(_NUMBER)}
     return Instruction(
         Header(**records["header"]),
-        tuple(Batches(count, size or "full") for count, size in zip(counts, sizes, strict=True)),
-        vectors | dict(records["numbers"]),
+        tuple(Batches(count, size or "full") for count, size in zip(record["counts"], record["sizes"], strict=True)),
+        vectors | numbers,
     )
 
 
@@ -110,20 +113,21 @@ def write_answer(answer: Answer) -> RecordDict:
     reply: dict[str, Any] = {"number": answer.number, "refusal": answer.refusal}
     if answer.loss is not None:
         reply["loss"] = answer.loss
-    return RecordDict({"values": _write(answer.values), "reply": ConfigRecord(reply)})
+    return RecordDict(_packed("reply", reply, answer.values))
 
 
 def read_answer(content: RecordDict, number: int, form: Form) -> Answer:
     """A reply to instruction `number`; anything else in it than the form says is a `BadMessage`."""
     if size(content) > form.most_bytes:
         raise BadMessage(f"{size(content)} bytes, where a reply takes at most {form.most_bytes}")
-    if set(content) != {"values", "reply"} or not isinstance(content["values"], ArrayRecord):
+    reply, large = content.get("reply"), content.get("vectors")
+    if set(content) - {"vectors"} != {"reply"} or not isinstance(large, ArrayRecord | None):
         raise BadMessage("not a reply")
-    arrays, reply = content["values"], content["reply"]
     if not isinstance(reply, ConfigRecord) or reply.get("number") != number:
         raise BadMessage("it answers another instruction")
     if refusal := reply.get("refusal"):
         return Answer(number, {}, refusal=str(refusal)[:200])
+    arrays = _unpacked(reply, large)
     if set(arrays) != set(form.values):
         raise BadMessage(f"values named {', '.join(arrays) or 'nothing'} instead of {', '.join(form.values)}")
     values = {name: _checked(arrays[name], *expected) for name, expected in form.values.items()}
@@ -140,8 +144,30 @@ def size(content: RecordDict) -> int:
     return sum(len(part.deflate()) for part in get_all_nested_objects(content).values())
 
 
-def _write(vectors: Mapping[str, Tensor]) -> ArrayRecord:
-    return ArrayRecord({name: _array(vector.detach().cpu().numpy()) for name, vector in vectors.items()})
+def _packed(name: str, record: dict[str, Any], vectors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The record under its name, with small vectors in it and large ones beside it."""
+    arrays = {one: _array(vector.detach().cpu().numpy()) for one, vector in vectors.items()}
+    if sum(len(array.data) for array in arrays.values()) > _SMALL:
+        return {name: ConfigRecord(record), "vectors": ArrayRecord(arrays)}
+    for one, array in arrays.items():
+        key = f"{_VECTOR}{one}"
+        record |= {f"{key}.type": array.dtype, f"{key}.shape": list(array.shape), f"{key}.data": array.data}
+    return {name: ConfigRecord(record)}
+
+
+def _unpacked(record: Mapping[str, Any], large: ArrayRecord | None) -> dict[str, Array]:
+    """The vectors of a record, wherever they are; what is in them is still to be checked."""
+    if large is not None:
+        return dict(large)
+    found: dict[str, Array] = {}
+    for key in record:
+        if key.startswith(_VECTOR) and key.endswith(".data"):
+            one = key.removesuffix(".data")
+            kind, shape, data = record.get(f"{one}.type"), record.get(f"{one}.shape"), record[key]
+            if not (isinstance(kind, str) and isinstance(shape, list) and isinstance(data, bytes)):
+                raise BadMessage(f"{one} is not a vector")
+            found[one.removeprefix(_VECTOR)] = Array(kind, tuple(shape), _RAW, data)
+    return found
 
 
 def _array(values: np.ndarray[Any, Any]) -> Array:

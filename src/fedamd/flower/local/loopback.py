@@ -5,6 +5,7 @@ import secrets
 import socket
 import ssl
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -23,10 +24,16 @@ _READY = 60.0  # seconds a SuperLink gets to start
 class Loopback:
     """`with Loopback(folder, clients=4, tls=True) as federation:` nothing of it is left when the block ends."""
 
-    def __init__(self, folder: Path, clients: int, tls: bool = False) -> None:
+    def __init__(
+        self, folder: Path, clients: int, tls: bool = False, *, stock: bool = False, in_memory: bool = True
+    ) -> None:
+        """`stock`: Flower's own SuperNodes instead of clients that stay. `in_memory`: what the SuperLink knows of runs
+        and messages ends with it, which makes every request faster; runs live in their folders all the same."""
         self.folder = folder.absolute()
         self.clients = clients
         self.tls = tls
+        self.stock = stock
+        self._database = ":flwr-in-memory:" if in_memory else str(self.folder / "superlink.db")
         self.nodes: dict[int, subprocess.Popen[bytes]] = {}
         self._all: list[subprocess.Popen[bytes]] = []
         self.mark = secrets.token_hex(8)  # in the environment of all its processes
@@ -73,8 +80,10 @@ class Loopback:
         if self.tls:
             key = self.folder / "keys" / f"client-{client}"
             security = ["--root-certificates", str(self.folder / "keys" / CA), "--auth-supernode-private-key", str(key)]
-        command = ["flower-supernode", *security, "--superlink", self.address, "--host", "127.0.0.1"]
-        command += ["--port", str(self._node_ports[client]), "--node-config", config]
+        command = [sys.executable, "-m", "fedamd", "federation", "client"]
+        if self.stock:
+            command = ["flower-supernode", "--host", "127.0.0.1", "--port", str(self._node_ports[client])]
+        command += [*security, "--superlink", self.address, "--node-config", config]
         self.nodes[client] = self._start(command, f"client-{client}")
 
     def stop(self) -> None:
@@ -88,7 +97,7 @@ class Loopback:
 
     def _start_superlink(self) -> None:
         command = ["flower-superlink", "--host", "127.0.0.1", "--port", str(self._port)]
-        command += ["--disable-runtime-dependency-installation", "--database", str(self.folder / "superlink.db")]
+        command += ["--disable-runtime-dependency-installation", "--database", self._database]
         keys = self.folder / "keys"
         if self.tls:
             write_certificates(keys, ["localhost", "127.0.0.1"])

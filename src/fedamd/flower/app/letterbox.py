@@ -1,0 +1,107 @@
+"""All replies that have come, with one question to the SuperLink; each is read on its own.
+
+Flower's `Grid.pull_messages` decodes all it has asked for or nothing, and waits a second or more for a reply whose
+parts are still being uploaded. This asks once for all, takes the parts that are there, and looks for the others the
+next time. It uses what is private in Flower, so it is for one version of it; `usable` says whether this is the one.
+"""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from fedamd.flower import version
+
+log = logging.getLogger("fedamd.flower")
+
+
+def usable(grid: Grid) -> bool:
+    """Whether replies can be had this way."""
+    if not version.is_the_right_one():
+        return False
+    from flwr.superlink.grid.http_grid import HttpGrid
+
+    return isinstance(grid, HttpGrid)
+
+
+@dataclass
+class _Arriving:
+    """A reply whose parts are being fetched."""
+
+    number: str
+    wanted: list[str]
+    parts: dict[str, bytes] = field(default_factory=dict)
+
+
+class Letterbox:
+    """The replies of one run."""
+
+    def __init__(self, grid: Any) -> None:
+        self._grid = grid
+        self._arriving: dict[str, _Arriving] = {}  # by the id of what they answer
+
+    def fetch(self, ids: Iterable[str]) -> dict[str, Message | None]:
+        """The replies that are complete, by the id of what they answer; None for one that cannot be read."""
+        asked = set(ids)
+        if new := asked - self._arriving.keys():
+            self._ask_for(sorted(new))
+        return {one: reply for one in asked & self._arriving.keys() for reply in self._complete(one)}
+
+    def _ask_for(self, ids: list[str]) -> None:
+        from flwr.proto.runtime_pb2 import PullAppMessagesRequest
+        from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
+
+        there = self._grid._runtime_client.PullMessages(PullAppMessagesRequest(message_ids=ids))
+        for reply, tree in zip(there.messages_list, there.message_object_trees, strict=True):
+            wanted = [one.object_id for one in iterate_object_tree(tree)]
+            self._arriving[reply.metadata.reply_to_message_id] = _Arriving(reply.metadata.message_id, wanted)
+
+    def _complete(self, one: str) -> list[Message | None]:
+        """The reply, if all of it is there."""
+        arriving = self._arriving[one]
+        try:
+            if not self._take_parts(arriving):
+                return []
+            reply = self._decoded(arriving)
+        except httpx.HTTPError:  # the SuperLink cannot be reached: no client's doing
+            raise
+        except Exception as error:
+            log.warning("a reply could not be decoded: %s: %s", type(error).__name__, error)
+            reply = None
+        del self._arriving[one]
+        return [reply]
+
+    def _take_parts(self, arriving: _Arriving) -> bool:
+        """Fetch what has been uploaded; whether nothing is missing."""
+        from flwr.supercore.inflatable.inflatable_protobuf_utils import make_pull_object_fn_protobuf
+        from flwr.supercore.inflatable.inflatable_utils import ObjectUnavailableError
+
+        pull = make_pull_object_fn_protobuf(
+            self._grid._runtime_client.PullObject, self._grid.node, self._grid.run.run_id
+        )
+        for number in arriving.wanted:
+            if number not in arriving.parts:
+                try:
+                    arriving.parts[number] = pull(number)
+                except ObjectUnavailableError:
+                    return False
+        return True
+
+    def _decoded(self, arriving: _Arriving) -> Message:
+        from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest
+        from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
+
+        self._grid._runtime_client.ConfirmMessageReceived(
+            ConfirmMessageReceivedRequest(
+                node=self._grid.node, run_id=self._grid.run.run_id, message_object_id=arriving.number
+            )
+        )
+        reply = inflate_object_from_contents(arriving.number, arriving.parts)
+        if not isinstance(reply, Message):
+            raise TypeError(f"a {type(reply).__name__} is not a message")
+        reply.metadata.__dict__["_message_id"] = arriving.number
+        return reply

@@ -1,0 +1,96 @@
+"""One question for all replies, each read on its own."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.common.serde import message_to_proto
+from flwr.proto.node_pb2 import Node
+
+from fedamd.flower import version
+from fedamd.flower.app import letterbox
+from fedamd.flower.app.letterbox import Letterbox
+from fedamd.flower.local.inprocess import InProcessGrid
+from fedamd.flower.node.private_flwr import Parcel, set_identity
+
+
+class FakeSuperLink:
+    """Replies to messages "a" and "b", whose parts may be missing, broken or out of reach."""
+
+    def __init__(self) -> None:
+        set_identity(1, 1)
+        self.questions: list[list[str]] = []
+        self.confirmed: list[str] = []
+        self.late: set[str] = set()
+        self.objects: dict[str, bytes] = {}
+        self.replies: dict[str, Parcel] = {}
+        for name in "ab":
+            question = Message(RecordDict(), dst_node_id=5, message_type="train")
+            question.metadata.__dict__["_message_id"] = name
+            reply = Parcel.of(Message(RecordDict({"r": ConfigRecord({"name": name})}), reply_to=question))
+            self.replies[name] = reply
+            self.objects |= reply.parts
+        self.grid = SimpleNamespace(_runtime_client=self, node=Node(node_id=1), run=SimpleNamespace(run_id=1))
+
+    def PullMessages(self, request: Any) -> Any:
+        self.questions.append(list(request.message_ids))
+        found = [self.replies.pop(name) for name in list(request.message_ids) if name in self.replies]
+        return SimpleNamespace(
+            messages_list=[message_to_proto(one.message) for one in found],
+            message_object_trees=[one.tree for one in found],
+        )
+
+    def PullObject(self, request: Any) -> Any:
+        if "gone" in self.late:
+            raise httpx.ConnectError("gone")
+        available = request.object_id not in self.late
+        content = self.objects[request.object_id] if available else b""
+        return SimpleNamespace(object_found=True, object_available=available, object_content=content)
+
+    def ConfirmMessageReceived(self, request: Any) -> None:
+        self.confirmed.append(request.message_object_id)
+
+
+def name_of(reply: Message | None) -> object:
+    return None if reply is None else reply.content["r"]["name"]
+
+
+def test_all_replies_with_one_question() -> None:
+    link = FakeSuperLink()
+    found = Letterbox(link.grid).fetch(["a", "b", "c"])
+    assert {one: name_of(reply) for one, reply in found.items()} == {"a": "a", "b": "b"}
+    assert link.questions == [["a", "b", "c"]]
+    assert len(link.confirmed) == 2
+
+
+def test_a_reply_still_being_uploaded_holds_nobody_up_and_is_not_asked_for_again() -> None:
+    link = FakeSuperLink()
+    link.late = {next(iter(link.replies["a"].parts))}
+    box = Letterbox(link.grid)
+    assert list(box.fetch(["a", "b"])) == ["b"]
+    assert list(box.fetch(["a"])) == []
+    link.late.clear()
+    assert name_of(box.fetch(["a"])["a"]) == "a"
+    assert link.questions == [["a", "b"]]
+
+
+def test_a_reply_that_cannot_be_decoded_takes_no_other_with_it() -> None:
+    link = FakeSuperLink()
+    link.objects[list(link.replies["a"].parts)[-1]] = b"rubbish"
+    found = Letterbox(link.grid).fetch(["a", "b"])
+    assert {one: name_of(reply) for one, reply in found.items()} == {"a": None, "b": "b"}
+
+
+def test_a_superlink_out_of_reach_is_no_clients_doing() -> None:
+    link = FakeSuperLink()
+    link.late = {"gone"}
+    with pytest.raises(httpx.ConnectError):
+        Letterbox(link.grid).fetch(["a"])
+
+
+def test_another_version_of_flower_is_served_the_public_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not letterbox.usable(InProcessGrid({}, {}))
+    monkeypatch.setattr(version, "installed", lambda: "1.42.0")
+    assert not letterbox.usable(InProcessGrid({}, {}))

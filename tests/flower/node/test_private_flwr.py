@@ -1,0 +1,98 @@
+"""What is private in Flower, pinned: a version that changes one of these fails here, not in a hospital."""
+
+import inspect
+from pathlib import Path
+
+import flwr.supercore.constant
+import pytest
+from flwr.app import ConfigRecord, Error, Message, RecordDict
+from flwr.superlink.grid.http_grid import HttpGrid
+
+from fedamd.errors import FedamdError
+from fedamd.flower import version
+from fedamd.flower.node import private_flwr
+from fedamd.flower.node.private_flwr import Parcel
+
+
+def names(function: object) -> list[str]:
+    return list(inspect.signature(function).parameters)  # type: ignore[arg-type]
+
+
+def test_this_is_the_version_it_is_made_for() -> None:
+    version.require()
+
+
+def test_another_version_is_refused_and_the_slow_way_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(version, "installed", lambda: "1.42.0")
+    with pytest.raises(FedamdError, match=r"made for Flower 1\.41\.0, and 1\.42\.0 is installed.*flower-supernode"):
+        version.require()
+
+
+def test_the_connection() -> None:
+    assert names(private_flwr.http_request_response) == [
+        "server_address", "insecure", "root_certificates", "authentication_keys", "max_retries", "max_wait_time",
+    ]  # fmt: skip
+    for call in ("RegisterNode", "DeactivateNode"):
+        assert callable(getattr(private_flwr.FleetHttpClient, call))
+    assert names(private_flwr.NodeAuthHttpInterceptor) == ["private_key", "public_key"]
+    invoker = private_flwr.make_simple_http_retry_invoker()
+    assert (invoker.max_tries, invoker.max_time) == (None, None)
+
+
+def test_addresses() -> None:
+    assert private_flwr.parse_address("fl.example.org:8000") == ("fl.example.org", 8000, None)
+    assert private_flwr.parse_address("nonsense") is None
+
+
+def test_the_node_configuration() -> None:
+    config = private_flwr.parse_config_args(['partition-id=3 state-dir="/var/lib" watchdog=true'])
+    assert config == {"partition-id": 3, "state-dir": "/var/lib", "watchdog": True}
+
+
+def test_errors() -> None:
+    codes = private_flwr.ErrorCode
+    assert (codes.LOAD_CLIENT_APP_EXCEPTION, codes.CLIENT_APP_RAISED_EXCEPTION, codes.CLIENT_APP_CRASHED) == (1, 2, 8)
+
+
+def test_the_servers_letter_box() -> None:
+    grid = HttpGrid("127.0.0.1:1", insecure=True, token="t")
+    assert grid.node.node_id == 1
+    client = grid._runtime_client
+    for call in ("PullMessages", "PullObject", "ConfirmMessageReceived"):
+        assert callable(getattr(client, call))
+    grid.close()
+
+
+def test_a_state_in_memory_has_a_name() -> None:
+    assert flwr.supercore.constant.FLWR_IN_MEMORY_DB_NAME == ":flwr-in-memory:"
+
+
+def message() -> Message:
+    private_flwr.set_identity(7, 5)
+    return Message(RecordDict({"a": ConfigRecord({"k": [1, 2], "b": b"\n\0"})}), dst_node_id=9, message_type="train")
+
+
+def test_a_message_goes_to_another_process_and_its_reply_comes_back() -> None:
+    sent = message()
+    there = Parcel.from_frames(Parcel.of(sent).to_frames())
+    got = there.opened()
+    assert dict(got.content["a"]) == {"k": [1, 2], "b": b"\n\0"}
+    assert got.metadata.message_id == sent.metadata.message_id
+    assert (got.metadata.run_id, got.metadata.dst_node_id, got.metadata.ttl) == (7, 9, sent.metadata.ttl)
+    reply = Parcel.from_frames(Parcel.of(Message(Error(8, "why"), reply_to=got)).to_frames())
+    assert reply.message.error.reason == "why"
+    assert reply.message.metadata.reply_to_message_id == sent.metadata.message_id
+
+
+@pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")  # raised inside Flower
+def test_an_app_is_loaded_from_what_flower_builds(tmp_path: Path) -> None:
+    from flwr.cli.build import build_fab_from_disk
+
+    from fedamd.flower.local.launch import write_app
+
+    (tmp_path / "app").mkdir()
+    write_app(Path("a.toml"), {"clients": 3, "algorithm.name": "fedavg"}, tmp_path / "app")
+    fab = build_fab_from_disk(tmp_path / "app")
+    (tmp_path / "own").mkdir()
+    app = private_flwr.load_client_app(fab, "fedamd/a", "1.0.0", "ignored", tmp_path / "own")
+    assert isinstance(app, private_flwr.ClientApp)
