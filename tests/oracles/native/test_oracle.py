@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from fedamd.data.base import Dataset
 from fedamd.errors import FedamdError
 from fedamd.oracles.base import Batch
+from fedamd.oracles.native import oracle as oracle_module
 from fedamd.oracles.native.oracle import NativeOracle
 
 pytestmark = pytest.mark.usefixtures("library")
@@ -281,8 +282,8 @@ def test_refuses_samples_out_of_range() -> None:
 
 def test_refuses_labels_the_model_has_no_output_for() -> None:
     data = dataset((2, 8, 8), 5)
-    data.targets[7], data.test_targets[0] = 5, -1
     oracle = NativeOracle(small(), data)
+    data.targets[7], data.test_targets[0] = 5, -1  # after it has looked
     x = torch.ones(oracle.dimension)
     with pytest.raises(FedamdError, match="sample 7 has the label 5, and the model has 5 classes"):
         oracle.gradient(x, Batch(torch.tensor([7]), torch.ones(1)))
@@ -311,19 +312,28 @@ def test_refuses_shapes_and_types_that_do_not_fit() -> None:
         oracle.corrected(x.expand(2, -1), x, x, batch)
 
 
+def test_refuses_what_it_would_compute_otherwise() -> None:
+    with pytest.raises(FedamdError, match=r"cannot be used: .* takes 127 inputs in a row"):
+        NativeOracle(nn.Sequential(nn.Flatten(), nn.Linear(127, 5)), dataset((2, 8, 8), 5))
+
+
 @pytest.mark.parametrize(
-    ("model", "reason"),
+    ("layers", "reason"),
     [
-        (nn.Sequential(nn.Flatten(), nn.Linear(127, 5)), "layer 1 takes 127 inputs and is given 128"),
-        (nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten()), "layer 0 takes 3 channels and is given 2"),
-        (nn.Sequential(nn.Conv2d(2, 4, 9), nn.Flatten()), "layer 0 has a kernel larger than its input of 8 × 8"),
-        (nn.Sequential(nn.Linear(8, 5)), "put a Flatten before it"),
-        (nn.Sequential(nn.Flatten(), nn.MaxPool2d(2)), "layer 1 needs an image"),
-        (nn.Sequential(nn.Conv2d(2, 4, 3)), "must end in a flat vector of logits"),
-        (nn.Sequential(), "must end in a flat vector of logits"),
+        ([(3, *[0] * 9), (4, 127, 5, *[0] * 6, 1)], "layer 1 takes 127 inputs and is given 128"),
+        ([(0, 3, 4, 3, 3, 1, 1, 0, 0, 1)], "layer 0 takes 3 channels and is given 2"),
+        ([(0, 2, 4, 9, 9, 1, 1, 0, 0, 1)], "layer 0 has a kernel larger than its input of 8 × 8"),
+        ([(4, 8, 5, *[0] * 6, 1)], "put a Flatten before it"),
+        ([(3, *[0] * 9), (2, 0, 0, 2, 2, 2, 2, 0, 0, 0)], "layer 1 needs an image"),
+        ([(0, 2, 4, 3, 3, 1, 1, 0, 0, 1)], "must end in a flat vector of logits"),
+        ([], "must end in a flat vector of logits"),
     ],
 )
-def test_refuses_networks_that_do_not_fit_the_data(model: nn.Module, reason: str) -> None:
+def test_the_library_checks_what_is_described_to_it(
+    layers: list[tuple[int, ...]], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oracle_module, "describe", lambda *_: layers)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(128, 5))
     with pytest.raises(FedamdError, match=reason):
         NativeOracle(model, dataset((2, 8, 8), 5))
 

@@ -168,36 +168,14 @@ def test_evaluation_covers_the_test_set_whatever_fits_in_memory(numbers: int, mo
         assert accuracies[n] == torch.tensor(right, dtype=torch.float64) / 11
 
 
-class Own(nn.Sequential):
-    def forward(self, values: Tensor) -> Tensor:
-        return -super().forward(values)
-
-
-def test_shared_parameters_are_not_supported() -> None:
-    model, data = problem("perceptron")
-    twice = nn.Linear(CLASSES, CLASSES, dtype=torch.float64)
-    reason = unsupported(nn.Sequential(model, twice, twice), data)
-    assert reason is not None
-    assert "share" in reason
-
-
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
-        (nn.Sequential(nn.Flatten(), nn.Linear(312, CLASSES), nn.Tanh()), "no layer Tanh"),
         (nn.Sequential(nn.Flatten(), nn.Linear(312, CLASSES, bias=False)), "no layer Linear"),
-        (nn.Sequential(nn.Flatten(), nn.Linear(300, CLASSES)), "no layer Linear"),
-        (nn.Sequential(nn.Flatten(), nn.Linear(312, 4)), "3 classes"),
-        (nn.Sequential(nn.Conv2d(2, 2, 3, groups=2), nn.Flatten()), "one group"),
-        (nn.Sequential(nn.Conv2d(2, 2, 3, padding="same"), nn.Flatten()), "padding by number"),
-        (nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten()), "cannot follow"),
-        (nn.Sequential(nn.Conv2d(2, 2, 13), nn.Flatten()), "leaves nothing"),
-        (nn.Sequential(nn.MaxPool2d(3), nn.Flatten()), "no layer MaxPool2d"),
-        (nn.Sequential(nn.Conv2d(2, 2, (13, 12)), nn.ReLU(), nn.MaxPool2d(2)), "no layer MaxPool2d"),
-        (nn.Sequential(nn.Flatten()), "no parameters"),
-        (nn.Sequential(), "no parameters"),
-        (nn.Sequential(nn.BatchNorm2d(2), nn.Flatten()), "buffers"),
-        (Own(nn.Flatten(), nn.Linear(312, CLASSES)), "forward method"),
+        (nn.Sequential(nn.Conv2d(2, 2, 3, bias=False), nn.Flatten()), "with bias"),
+        (nn.Sequential(nn.MaxPool2d(3), nn.Flatten(), nn.Linear(32, CLASSES)), "no layer MaxPool2d"),
+        (nn.Sequential(nn.Flatten(), nn.Linear(312, 2)), "3 classes"),
+        (nn.Sequential(nn.Flatten(), nn.Linear(312, CLASSES), nn.Tanh()), "none of the layers"),
     ],
 )
 def test_what_is_not_supported_is_said(model: nn.Module, reason: str) -> None:
@@ -205,10 +183,3 @@ def test_what_is_not_supported_is_said(model: nn.Module, reason: str) -> None:
     assert reason in (unsupported(model, data) or "")
     with pytest.raises(FedamdError, match="stacked oracle cannot"):
         StackedOracle(model, data)
-
-
-def test_targets_must_be_labels() -> None:
-    model, data = problem("perceptron")
-    assert unsupported(model, data) is None
-    regression = Dataset("floats", data.inputs, data.inputs[:, 0, 0, 0], data.test_inputs, data.test_targets, 0)
-    assert "labels" in (unsupported(model, regression) or "")

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from fedamd.data.base import Dataset
 from fedamd.errors import FedamdError
 from fedamd.oracles.base import Batch
-from fedamd.oracles.native.layers import FIELDS, layers_of, unsupported
+from fedamd.oracles.native.layers import FIELDS, describe, unsupported
 from fedamd.oracles.native.library import available, check, declare, load
 
 _LANES = 16  # samples side by side in the C++ code
@@ -28,7 +28,7 @@ class NativeOracle:
         self._library = _library()
         self._train = _Data.of(dataset.inputs, dataset.targets)
         self._test = _Data.of(dataset.test_inputs, dataset.test_targets)
-        layers = [value for layer in layers_of(model) for value in layer]
+        layers = [value for layer in describe(model, dataset) for value in layer]
         shape = dataset.inputs.shape[1:]
         self._handle = ctypes.c_void_p()
         dimension = ctypes.c_int64()

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from fedamd.data.base import Dataset
 from fedamd.errors import FedamdError
+from fedamd.oracles.architecture import NotPlain, Step, check_labels, pair, sequence
 from fedamd.oracles.base import Batch
 from fedamd.oracles.stacked.convolution import Conv, ConvReLUPool, Geometry, has_kernels
 from fedamd.oracles.stacked.layers import Flatten, Layer, Linear, MaxPool, ReLU, Saved, spread
@@ -25,18 +26,11 @@ ALIGNED = 16  # lengths that are multiples of this let the kernels read several 
 
 def unsupported(model: nn.Module, dataset: Dataset) -> str | None:
     """Why the stacked oracle cannot serve this model on these data, or None if it can."""
-    if dataset.classes < 1 or dataset.targets.dtype != torch.int64:
-        return "its loss is the cross-entropy of class labels, and the data have none"
     try:
-        layers = _layers(model, tuple(dataset.inputs.shape[1:]))
-    except FedamdError as reason:
+        layers = _layers(sequence(model, dataset.inputs.shape[1:]))
+        check_labels(dataset, layers[-1].shape)
+    except NotPlain as reason:
         return str(reason)
-    if not any(layer.size for layer in layers):
-        return "the model has no parameters"
-    if layers[-1].shape != (dataset.classes,):
-        return f"the model gives {layers[-1].shape} per sample where the data have {dataset.classes} classes"
-    if sum(layer.size for layer in layers) != sum(values.numel() for values in model.parameters()):
-        return "layers of the model share parameters, or it has parameters outside its layers"
     return None
 
 
@@ -52,7 +46,7 @@ class StackedOracle:
             )
         shape = tuple(dataset.inputs.shape[1:])
         self._data = dataset
-        self._layers = _layers(model, shape)
+        self._layers = _layers(sequence(model, shape))
         self._sizes = [layer.size for layer in self._layers]
         numbers = [math.prod(extents) for extents in (shape, *(layer.shape for layer in self._layers))]
         self._peak = max(
@@ -166,72 +160,56 @@ def _cross_entropy(logits: Tensor, targets: Tensor, batch: Batch) -> tuple[Tenso
     return losses.sum((1, 2)), gradient
 
 
-def _modules(model: nn.Module) -> list[nn.Module]:
-    """The layers of (nested) nn.Sequential in order."""
-    if isinstance(model, nn.Sequential):
-        if type(model).forward is not nn.Sequential.forward:
-            raise FedamdError(f"{type(model).__name__} has a forward method of its own")
-        return [layer for child in model for layer in _modules(child)]
-    return [model]
-
-
-def _layers(model: nn.Module, shape: tuple[int, ...]) -> list[Layer]:
-    """The network for inputs of one sample's shape, every convolution + ReLU + pooling fused."""
-    if any(True for _ in model.buffers()):
-        raise FedamdError("the model has buffers")
-    modules = _modules(model)
+def _layers(steps: Sequence[Step]) -> list[Layer]:
+    """The network, every convolution + ReLU + pooling fused."""
     layers: list[Layer] = []
-    while modules:
-        geometry = _geometry(modules[0], shape) if isinstance(modules[0], nn.Conv2d) else None
+    while steps:
+        geometry = _geometry(steps[0])
         if geometry is None:
-            layers.append(_single_layer(modules[0], shape))
+            layers.append(_single_layer(steps[0]))
             taken = 1
-        elif _starts_block(modules) and min(geometry.outputs[1:]) > 1:
+        elif _starts_block(steps) and min(geometry.outputs[1:]) > 1:
             layers.append(ConvReLUPool(geometry))
             taken = 3
         else:
             layers.append(Conv(geometry))
             taken = 1
-        shape = layers[-1].shape
-        modules = modules[taken:]
+        steps = steps[taken:]
     return layers
 
 
-def _starts_block(modules: list[nn.Module]) -> bool:
+def _starts_block(steps: Sequence[Step]) -> bool:
     """Whether a convolution, the first of these, is followed by ReLU and pooling."""
-    return len(modules) > 2 and isinstance(modules[1], nn.ReLU) and _is_pool(modules[2])
+    return len(steps) > 2 and isinstance(steps[1].layer, nn.ReLU) and _is_pool(steps[2].layer)
 
 
-def _geometry(conv: nn.Conv2d, shape: tuple[int, ...]) -> Geometry:
-    simple = conv.groups == 1 and conv.dilation == (1, 1) and conv.padding_mode == "zeros" and conv.bias is not None
-    if not simple or isinstance(conv.padding, str):
-        raise FedamdError(f"only convolutions with bias, one group, no dilation and zero padding by number: not {conv}")
-    if len(shape) != 3 or shape[0] != conv.in_channels:
-        raise FedamdError(f"{conv} cannot follow outputs of shape {shape}")
-    pairs = (conv.kernel_size, conv.stride, conv.padding)
-    kernel, stride, padding = ((int(pair[0]), int(pair[1])) for pair in pairs)
-    geometry = Geometry((shape[0], shape[1], shape[2]), conv.out_channels, kernel, stride, padding)
-    if min(geometry.outputs) < 1:
-        raise FedamdError(f"{conv} leaves nothing of images of shape {shape}")
-    return geometry
+def _geometry(step: Step) -> Geometry | None:
+    """Of a convolution."""
+    conv = step.layer
+    if not isinstance(conv, nn.Conv2d):
+        return None
+    if conv.bias is None:
+        raise NotPlain(f"only convolutions with bias: not {conv}")
+    channels, height, width = step.inputs
+    settings = (pair(conv.kernel_size), pair(conv.stride), pair(conv.padding))
+    return Geometry((channels, height, width), conv.out_channels, *settings)
 
 
-def _single_layer(module: nn.Module, shape: tuple[int, ...]) -> Layer:
-    if isinstance(module, nn.Linear) and module.bias is not None and shape == (module.in_features,):
-        return Linear(module.in_features, module.out_features)
-    if isinstance(module, nn.Flatten) and (module.start_dim, module.end_dim) == (1, -1):
-        return Flatten((math.prod(shape),))
-    if isinstance(module, nn.ReLU):
-        return ReLU(shape)
-    if _is_pool(module) and len(shape) == 3 and min(shape[1:]) > 1:
-        return MaxPool((shape[0], shape[1] // 2, shape[2] // 2))
-    raise FedamdError(f"it has no layer {module} for inputs of shape {shape}")
+def _single_layer(step: Step) -> Layer:
+    layer = step.layer
+    if isinstance(layer, nn.Linear) and layer.bias is not None:
+        return Linear(layer.in_features, layer.out_features)
+    if isinstance(layer, nn.Flatten):
+        return Flatten(step.outputs)
+    if isinstance(layer, nn.ReLU):
+        return ReLU(step.outputs)
+    if _is_pool(layer):
+        return MaxPool(step.outputs)
+    raise NotPlain(f"it has no layer {layer} for inputs of shape {step.inputs}")
 
 
-def _is_pool(module: nn.Module) -> bool:
+def _is_pool(layer: nn.Module) -> bool:
     """Whether this is max-pooling of 2×2 windows side by side."""
-    if not isinstance(module, nn.MaxPool2d) or module.ceil_mode or module.return_indices:
+    if not isinstance(layer, nn.MaxPool2d):
         return False
-    settings = (module.kernel_size, module.stride, module.padding, module.dilation)
-    wanted = ((2, (2, 2)), (2, (2, 2)), (0, (0, 0)), (1, (1, 1)))
-    return all(setting in allowed for setting, allowed in zip(settings, wanted, strict=True))
+    return (pair(layer.kernel_size), pair(layer.stride), pair(layer.padding)) == ((2, 2), (2, 2), (0, 0))
