@@ -171,7 +171,6 @@ DATA = Dataset("labelled", torch.zeros(3, 5), LABELS, torch.zeros(3, 5), LABELS,
     [
         ({"classes": 0}, (4,), "the data have none"),
         ({"targets": LABELS.float()}, (4,), "one int64 target"),
-        ({"test_targets": LABELS.int()}, (4,), "one int64 target"),
         ({"targets": LABELS.unsqueeze(1)}, (4,), "one int64 target"),
         ({"targets": torch.tensor([0, 4, 1])}, (4,), "outside 0 … 3"),
         ({"test_targets": torch.tensor([0, -100, 1])}, (4,), "outside 0 … 3"),
