@@ -38,15 +38,15 @@ def measure(clients: int, rounds: int, hidden: int) -> dict[str, object]:
         with Loopback(folder / "up", clients) as up:
             status = run_on(up_in(up.folder), folder / "bench.toml", settings_for(up.folder, flatten(raw)))
             cpu = processor_seconds(processes.marked(up.mark))
-        records = [record for record in Folder.open(out).metrics() if record["round"] >= 0]
+        records = [record for record in Folder.open(out).metrics() if record.round >= 0]
     messages = clients * (rounds + 1)  # one more for everyone to say who it is
     return {
         "status": status,
-        "seconds_per_round": round(statistics.median(record["seconds"] for record in records), 2),
-        "each": [round(record["seconds"], 1) for record in records],
+        "seconds_per_round": round(statistics.median(record.seconds for record in records), 2),
+        "each": [round(record.seconds, 1) for record in records],
         "cpu_seconds": cpu,
         "cpu_seconds_per_message": round(sum(cpu.values()) / messages, 2),
-        "megabytes_on_the_wire_per_message": round(records[-1]["wire_bits_up"] / 8e6 / (clients * rounds), 3),
+        "megabytes_on_the_wire_per_message": round(records[-1].extras["wire_bits_up"] / 8e6 / (clients * rounds), 3),
     }
 
 

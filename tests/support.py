@@ -23,8 +23,9 @@ from fedamd.models import Quadratic
 from fedamd.oracles.autograd import AutogradOracle
 from fedamd.runs.config import load_config
 from fedamd.runs.experiment import Experiment, build_experiment
+from fedamd.runs.records import Record
 from fedamd.runs.rounds import drive
-from fedamd.runs.run import Listener, Record, Run
+from fedamd.runs.run import Listener, Run
 
 Point = float | Sequence[float]
 PYTHONPATH = os.pathsep.join(sys.path)  # so that a child process finds what the tests find
@@ -151,11 +152,9 @@ def witness(algorithm: Algorithm, dataset: Dataset, rounds: int, **how: Any) -> 
     def note(run: Run, record: Record) -> None:
         nonlocal before
         after = State(**{name: value.clone() for name, value in run.state.items()})  # a cache changes in place
-        if record["round"] >= 0:
-            replies = {
-                name: each for t, answer in engine.heard if t == record["round"] for name, each in answer.items()
-            }
-            seen.append(Seen(record["round"], before, after, replies))
+        if record.round >= 0:
+            replies = {name: each for t, answer in engine.heard if t == record.round for name, each in answer.items()}
+            seen.append(Seen(record.round, before, after, replies))
         before = after
 
     drive([one], engine, note)

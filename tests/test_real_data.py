@@ -46,7 +46,7 @@ def test_lenet5_on_a_hundred_clients_of_two_classes(dataset):
     assert summary["gradient_samples"] == 11 * 10 * 2 * 10 * 64 + 10 * 10 * 600
     assert summary["bits_up"] + summary["bits_down"] == (11 * 30 + 10 * 20) * 44_426 * 32
     assert summary["start_up"]["gradient_samples"] == 60_000
-    losses = [record["test_loss"] for record in result.metrics if record["test_loss"] is not None]
+    losses = [record.test_loss for record in result.metrics if record.test_loss is not None]
     assert losses[0] == pytest.approx(2.3, abs=0.03)  # log 10, before any step
     assert losses[-1] < losses[0] - 0.1
     assert summary["final_accuracy"] > 0.2

@@ -18,6 +18,6 @@ fedamd.run(
     engine="vector",
     oracle="native",
     algorithm={"name": "fedavg", "eta_l": RATE, "steps": STEPS, "small_batch": SMALL},
-    listen=lambda _, record: watch.round_done(record["accuracy"]) if record["round"] >= 0 else None,
+    listen=lambda _, record: watch.round_done(record.accuracy) if record.round >= 0 else None,
 )
 watch.write(result, fedamd.__version__)

@@ -80,7 +80,7 @@ def test_an_anchor_and_a_miner_in_one_round(anchor, x, bullseye):
         seed for seed in range(100) if [Turn(1, seed, federation).coin(0.5, i) for i in (0, 1)] == [not anchor, anchor]
     )
     run = simulate(FedAMD(pattern=(0.0, 0.5), **SMALL), PAIR, rounds=2, seed=seed)
-    assert (run.records[-1]["anchors"], run.records[-1]["miners"]) == (1, 1)
+    assert (run.records[-1].roles["anchor"], run.records[-1].roles["miner"]) == (1, 1)
     assert run.state.x.item() == pytest.approx(x, abs=1e-12)
     assert run.state.bullseye.item() == pytest.approx(bullseye, abs=1e-12)
 
@@ -88,7 +88,7 @@ def test_an_anchor_and_a_miner_in_one_round(anchor, x, bullseye):
 def test_the_training_loss_is_the_mean_over_miners_and_their_steps():
     """Round 0 above: ½·2·(x − 1)² at 0 and 0.05 gives 1 and 0.9025; ½(x + 1)² gives 0.5 and 0.55125. Their mean."""
     run = simulate(FedAMD(pattern="0,1", **SMALL), PAIR, rounds=1)
-    assert run.records[-1]["loss"] == pytest.approx((1 + 0.9025 + 0.5 + 0.55125) / 4, abs=1e-12)
+    assert run.records[-1].loss == pytest.approx((1 + 0.9025 + 0.5 + 0.55125) / 4, abs=1e-12)
 
 
 # --- identities ---

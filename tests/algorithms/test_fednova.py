@@ -44,7 +44,7 @@ def test_costs_of_a_round():
     """Client 0 uses one sample, client 1 two; one vector each way and client; the roles are counted apart."""
     run = simulate(FedNova(small_batch=1), ONE_AND_TWO, rounds=1)
     assert run.ledger.totals() == {"gradient_samples": 3, "bits_up": 128, "bits_down": 128}
-    assert (run.records[-1]["1-step workers"], run.records[-1]["2-step workers"]) == (1, 1)
+    assert (run.records[-1].roles["1-step worker"], run.records[-1].roles["2-step worker"]) == (1, 1)
 
 
 def test_missing_replies():

@@ -76,7 +76,7 @@ def test_thirty_percent_missing(name, crowd):
     calm = simulate(made(name), crowd, rounds=25, cohort=3)
     assert run.status == calm.status == "finished"
     assert run.state.x.isfinite().all()
-    assert sum(record["missing"] for record in run.records) > 10
-    assert sum(record["missing"] for record in calm.records) == 0
+    assert sum(record.missing for record in run.records) > 10
+    assert sum(record.missing for record in calm.records) == 0
     assert run.ledger.bits_up < calm.ledger.bits_up
     assert run.ledger.gradient_samples < calm.ledger.gradient_samples

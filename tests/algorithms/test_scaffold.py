@@ -103,7 +103,7 @@ def test_missing_replies_at_the_start(crowd):
     """Who missed the start-up holds c_i = 0; the others hold ∇F_i(x_0); c is the mean over all five."""
 
     def look(run, record):
-        if record["round"] == -1:
+        if record.round == -1:
             absent.extend(run.site.held.fresh(range(5)))
             wanted = [0.0 if gone else client_gradient(crowd, i, 0.0).item() for i, gone in enumerate(absent)]
             assert close(held(run, "c"), wanted)

@@ -12,7 +12,8 @@ from fedamd.campaigns.compare import TARGET, compare, contestants, row
 from fedamd.errors import FedamdError
 from fedamd.report.stored import read_run
 from fedamd.runs.config import Config, load_config
-from fedamd.runs.run import Record, Run
+from fedamd.runs.records import Record
+from fedamd.runs.run import Run
 
 SMALL = """
 rounds = 3
@@ -105,8 +106,8 @@ def test_the_same_start_and_the_same_cohorts_for_all(tmp_path: Path) -> None:
     """x_0 has the same accuracy; in the rounds of anchors alone (τ = 2) the samples are those the cohort owns."""
     comparison = compare([small(tau=2), small(tau=2, eta_l=0.3)], tmp_path / "out")
     first, second = (read_run(comparison.folder / entry["folder"]).records for entry in comparison.rows)
-    assert first[0]["accuracy"] == second[0]["accuracy"]
-    assert [one["gradient_samples"] for one in first] == [one["gradient_samples"] for one in second]
+    assert first[0].accuracy == second[0].accuracy
+    assert [one.gradient_samples for one in first] == [one.gradient_samples for one in second]
 
 
 def test_a_method_that_diverges_does_not_stop_the_others(tmp_path: Path) -> None:
@@ -140,12 +141,16 @@ def test_what_is_written(tmp_path: Path) -> None:
 
 def test_a_row() -> None:
     """0.5 is first reached in round 1, the second: 20 gradient samples and 3 + 4 bits; the start-up does not count."""
-    measured = {"loss": 1.0, "test_loss": 2.0, "seconds": 1.5}
+
+    def measured(t: int, accuracy: float, gradient_samples: int, up: int, down: int) -> Record:
+        costs = {"gradient_samples": gradient_samples, "bits_up": up, "bits_down": down}
+        return Record(t, 1.0, {"test_loss": 2.0, "accuracy": accuracy}, costs=costs, seconds=1.5)
+
     records = [
-        measured | {"round": -1, "accuracy": 0.6, "gradient_samples": 99, "bits_up": 99, "bits_down": 99},
-        measured | {"round": 0, "accuracy": 0.4, "gradient_samples": 10, "bits_up": 1, "bits_down": 2},
-        measured | {"round": 1, "accuracy": 0.5, "gradient_samples": 20, "bits_up": 3, "bits_down": 4},
-        measured | {"round": 2, "accuracy": 0.3, "gradient_samples": 30, "bits_up": 5, "bits_down": 6},
+        measured(-1, 0.6, 99, 99, 99),
+        measured(0, 0.4, 10, 1, 2),
+        measured(1, 0.5, 20, 3, 4),
+        measured(2, 0.3, 30, 5, 6),
     ]
     told = row("a", "finished", records, 0.5)
     assert (told["final_accuracy"], told["best_accuracy"]) == (0.3, 0.5)

@@ -49,7 +49,8 @@ def trained(folder: Path) -> tuple[list[dict[str, Any]], torch.Tensor]:
 
 
 def numbers(record: dict[str, Any]) -> list[float]:
-    return [math.nan if value is None else value for value in record.values()]
+    flat = [record["round"], record["loss"], *record["metrics"].values(), *record["costs"].values()]
+    return [math.nan if value is None else value for value in flat]
 
 
 def runs_of(folder: Path) -> dict[str, Path]:
@@ -141,7 +142,7 @@ def test_an_interruption_leaves_the_rest_for_later(tmp_path, monkeypatch):
 
     def count(_, record):
         nonlocal rounds
-        rounds += record["round"] >= 0
+        rounds += record.round >= 0
 
     monkeypatch.setattr("fedamd.campaigns.sweep.deferred_interrupt", lambda: _When(lambda: rounds >= 20))
     result = sweep(plan(QUADRATIC, grid, tmp_path / "sweep"), count)

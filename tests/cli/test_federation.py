@@ -69,9 +69,9 @@ def config(tmp_path: Path) -> Path:
 
 def test_a_run_in_one_process(config: Path, tmp_path: Path) -> None:
     fedamd("run", str(config), "--in-process", "--out", str(tmp_path / "out"), "--set", "rounds=1")
-    assert [record["round"] for record in Folder.open(tmp_path / "out").metrics()] == [-1, 0]
+    assert [record.round for record in Folder.open(tmp_path / "out").metrics()] == [-1, 0]
     fedamd("run", str(config), "--in-process", "--out", str(tmp_path / "out"))
-    assert [record["round"] for record in Folder.open(tmp_path / "out").metrics()] == [-1, 0, 1]
+    assert [record.round for record in Folder.open(tmp_path / "out").metrics()] == [-1, 0, 1]
 
 
 def test_a_run_needs_a_federation(config: Path, tmp_path: Path) -> None:

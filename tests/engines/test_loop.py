@@ -45,9 +45,9 @@ def test_a_bad_reply_never_enters_the_cache(spoil):
     """Start-up: client 1's reply is dropped; the bullseye is the mean of the two that came."""
     oracle = FaultyOracle({1}, spoil)
     run = simulate(FedAMD(eta_l=0.1, steps=1, pattern="1,0"), THREE, rounds=1, engine=LoopEngine(oracle))
-    assert [record["rejected"] for record in run.records] == [1, 1]
-    assert [record["anchors"] for record in run.records] == [2, 2]
-    assert [record["missing"] for record in run.records] == [0, 0]
+    assert [record.rejected for record in run.records] == [1, 1]
+    assert [record.roles["anchor"] for record in run.records] == [2, 2]
+    assert [record.missing for record in run.records] == [0, 0]
     assert run.state.seen.flatten().tolist() == [1, 0, 1]
     assert run.state.v[1].tolist() == [0, 0]
     expected = (client_gradient(THREE, 0, 0.0) + client_gradient(THREE, 2, 0.0)) / 2
@@ -68,7 +68,7 @@ def test_a_client_whose_reply_was_dropped_keeps_what_it_held():
     held, points = [], []
 
     def note(run, record):
-        oracle.broken = record["round"] == 1
+        oracle.broken = record.round == 1
         held.append(run.site.held.read("v", range(3), run.state.x))
         points.append(run.state.x.clone())
 
@@ -79,7 +79,7 @@ def test_a_client_whose_reply_was_dropped_keeps_what_it_held():
         engine=LoopEngine(oracle),
         listen=note,
     )
-    assert run.records[-1]["rejected"] == 1
+    assert run.records[-1].rejected == 1
     assert torch.equal(held[-1][1], held[-2][1])
     assert not torch.equal(held[-1][0], held[-2][0])
     torch.testing.assert_close(held[-1][2], client_gradient(THREE, 2, points[-2]), rtol=0, atol=1e-12)
@@ -113,8 +113,8 @@ def test_missing_replies_are_counted_and_change_nothing():
     for t, record in zip(range(-1, 9), run.records, strict=True):
         failed = [i for i in range(3) if draw.uniform(seed, Purpose.FAILURE, t, i) < rate]
         seen_missing += len(failed)
-        assert record["missing"] == len(failed)
-        assert record.get("anchors", 0) + record.get("miners", 0) == 3 - len(failed)
+        assert record.missing == len(failed)
+        assert sum(record.roles.values()) == 3 - len(failed)
         if t >= 0 and t % 2 == 0:
             assert all(torch.equal(caches[t + 1][i], caches[t][i]) for i in failed)
     assert 5 < seen_missing < 25
@@ -125,6 +125,6 @@ def test_missing_replies_are_counted_and_change_nothing():
 def test_two_orders_of_one_exchange_are_answered_by_role():
     """Every reply of a round is under its role's name, in the order of the clients asked."""
     run = simulate(FedAMD(eta_l=0.1, steps=1, p=0.5), THREE, rounds=20, seed=1)
-    mixed = [record for record in run.records[1:] if record["anchors"] and record["miners"]]
+    mixed = [record for record in run.records[1:] if record.roles["anchor"] and record.roles["miner"]]
     assert mixed
-    assert all(record["anchors"] + record["miners"] == 3 for record in run.records[1:])
+    assert all(record.roles["anchor"] + record.roles["miner"] == 3 for record in run.records[1:])

@@ -97,7 +97,7 @@ class Federation:
         return lead(Mailbox(self.grid, self.clock.now, self.clock.sleep), self.settings)
 
     def metrics(self) -> dict[int, dict[str, Any]]:
-        return {record["round"]: record for record in Folder.open(self.folder).metrics()}
+        return {record.round: record for record in Folder.open(self.folder).metrics()}
 
 
 class _Dropping(Engine):

@@ -132,7 +132,7 @@ def test_a_killed_server_goes_on_where_it_was(plain: Loopback, tmp_path: Path) -
     runner.link().submit(tmp_path / "a.toml", settings)
     runner.wait_for_the_end()
     torch.testing.assert_close(runner.model(), simulate(raw).state.x, atol=1e-6, rtol=0)
-    assert [record["round"] for record in runner.records()] == [-1, 0, 1]
+    assert [record.round for record in runner.records()] == [-1, 0, 1]
 
 
 def test_a_supernode_killed_in_mid_run_is_missing_and_its_replacement_takes_part(
@@ -146,13 +146,13 @@ def test_a_supernode_killed_in_mid_run_is_missing_and_its_replacement_takes_part
     processes.end(plain.nodes[1], signal.SIGKILL)
     runner.wait_for_round(0)
     plain.start_client(1)
-    runner._wait(lambda: any(record["missing"] == 0 for record in runner.records()[2:]))
+    runner._wait(lambda: any(record.missing == 0 for record in runner.records()[2:]))
     records = runner.records()
-    assert records[0]["missing"] == 0
-    assert any(record["missing"] == 1 for record in records[1:])
+    assert records[0].missing == 0
+    assert any(record.missing == 1 for record in records[1:])
     for record in records[1:]:
-        if record["missing"]:
-            assert record["absent"] + record["failed"] + record["overdue"] >= 1
+        if record.missing:
+            assert record.extras["absent"] + record.extras["failed"] + record.extras["overdue"] >= 1
 
 
 def test_tls_and_keys(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_tls_and_keys(tmp_path: Path) -> None:
         assert run_on(runner.link(), tmp_path / "a.toml", settings) == "finished:completed"
         mark = up.mark
     torch.testing.assert_close(runner.model(), simulate(raw).state.x, atol=1e-6, rtol=0)
-    assert all(record["refused"] == 0 for record in runner.records())
+    assert all(record.extras["refused"] == 0 for record in runner.records())
     assert processes.marked(mark) == []
 
 

@@ -8,20 +8,21 @@ import pytest
 from fedamd.report.curves import Curve, Point, draw_curves, position, thinned
 from fedamd.report.stored import StoredRun
 from fedamd.runs.config import load_config
+from fedamd.runs.records import Record
 
 
 def stored(seed: int, accuracies: list[float | None], status: str = "finished", **algorithm: Any) -> StoredRun:
     config = load_config({"seed": seed, "algorithm": algorithm})
     records = [
-        {
-            "round": t,
-            "accuracy": accuracy,
-            "loss": None,
-            "test_loss": 1.0,
-            "gradient_samples": 100_000 * (t + 1) * (seed + 1),
-            "bits_up": 32_000_000 * (t + 1),
-            "bits_down": 32_000_000 * (t + 1),
-        }
+        Record(
+            t,
+            metrics={"accuracy": accuracy, "test_loss": 1.0},
+            costs={
+                "gradient_samples": 100_000 * (t + 1) * (seed + 1),
+                "bits_up": 32_000_000 * (t + 1),
+                "bits_down": 32_000_000 * (t + 1),
+            },
+        )
         for t, accuracy in enumerate(accuracies, start=-1)
     ]
     return StoredRun(Path("run"), config, records, {}, {"status": status, "rounds": len(records) - 1})
@@ -57,7 +58,7 @@ def test_divergence_is_in_the_title() -> None:
 
 def test_the_start_up_stands_at_zero() -> None:
     """Its record holds its own costs, which are in no total."""
-    assert set(position({"round": -1, "gradient_samples": 7, "bits_up": 7, "bits_down": 7}).values()) == {0.0}
+    assert set(position(Record(-1, costs={"gradient_samples": 7, "bits_up": 7, "bits_down": 7})).values()) == {0.0}
 
 
 def test_thinning_keeps_the_last_point() -> None:

@@ -17,8 +17,8 @@ def test_what_a_folder_tells(trained: Train) -> None:
     stored = read_run(trained("one", seed=3))
     assert stored.status == "finished"
     assert stored.config.seed == 3
-    assert [record["round"] for record in stored.records] == [-1, 0, 1, 2, 3]
-    assert [record["round"] for record in stored.rounds] == [0, 1, 2, 3]
+    assert [record.round for record in stored.records] == [-1, 0, 1, 2, 3]
+    assert [record.round for record in stored.rounds] == [0, 1, 2, 3]
     assert "torch" in stored.environment["packages"]
 
 

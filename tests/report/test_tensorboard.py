@@ -25,7 +25,7 @@ def test_every_number_of_every_round(tmp_path: Path) -> None:
     with TensorBoardListener(out / "tensorboard") as listen:
         result = run(SMALL, out=out, listen=listen)
     written = scalars(out / "tensorboard")
-    accuracies = [(record["round"] + 1, pytest.approx(record["accuracy"])) for record in result.metrics]
+    accuracies = [(record.round + 1, pytest.approx(record.accuracy)) for record in result.metrics]
     assert written["measured/test accuracy"] == accuracies
     assert [step for step, _ in written["cost/gradient samples"]] == [1, 2, 3]  # none for the start-up
     assert written["cost/gradient samples"][-1][1] == result.summary["gradient_samples"]

@@ -30,7 +30,7 @@ def test_own_model_data_partition_and_method(line):
         dataset=line,
         model=model,
         algorithm=FedAMD(eta_l=0.2, steps=5, small_batch="full", tau=2),
-        listen=lambda run, record: seen.append((run.t, record["round"])),
+        listen=lambda run, record: seen.append((run.t, record.round)),
     )
     assert result.model is model
     torch.testing.assert_close(result.x, torch.tensor([3.0, -1.0]), rtol=0, atol=1e-3)
@@ -100,10 +100,10 @@ def test_the_seed_decides_everything():
 def test_a_target_is_reported_when_it_is_first_reached():
     result = fedamd.run(clients=10, cohort=5, rounds=8, target_accuracy=0.5, seed=1)
     reached = result.summary["to_target"]
-    accuracies = [record["accuracy"] for record in result.metrics[1:]]
+    accuracies = [record.accuracy for record in result.metrics[1:]]
     first = next(t for t, accuracy in enumerate(accuracies) if accuracy >= 0.5)
     assert reached == {"rounds": first + 1} | {
-        cost: result.metrics[first + 1][cost] for cost in ("gradient_samples", "bits_up", "bits_down")
+        cost: result.metrics[first + 1].costs[cost] for cost in ("gradient_samples", "bits_up", "bits_down")
     }
     assert result.summary["best_accuracy"] == max(accuracies)
     never = fedamd.run(clients=10, cohort=5, rounds=1, target_accuracy=1.0)
@@ -112,7 +112,7 @@ def test_a_target_is_reported_when_it_is_first_reached():
 
 def test_evaluations_are_made_when_asked_and_at_the_end():
     result = fedamd.run(data={"name": "logistic"}, clients=4, cohort=2, rounds=7, evaluate_every=3)
-    evaluated = [record["round"] for record in result.metrics if record["test_loss"] is not None]
+    evaluated = [record.round for record in result.metrics if record.test_loss is not None]
     assert evaluated == [-1, 2, 5, 6]
 
 

@@ -68,8 +68,8 @@ def test_fedamd_is_counted_as_the_paper_counts(
         up += len(anchors - lost) + len(miners - lost)
         down += len(anchors) + 2 * len(miners)
         record = run.records[t + 1]
-        assert record["gradient_samples"] == gradients
-        assert (record["bits_up"], record["bits_down"]) == (up * VECTOR, down * VECTOR)
+        assert record.gradient_samples == gradients
+        assert (record.costs["bits_up"], record.costs["bits_down"]) == (up * VECTOR, down * VECTOR)
     if rate == 0:
         assert run.ledger.totals()["bits_up"] + run.ledger.totals()["bits_down"] == (up + down) * VECTOR
 
@@ -88,10 +88,10 @@ def test_a_round_of_the_papers_setting():
     problem = quadratic_problem(*([([1.0, 2.0], [1.0, 1.0])] * 6 for _ in range(4)))
     run = simulate(FedAMD(eta_l=0.01, steps=3, small_batch=2, pattern="0,1"), problem, rounds=2)
     first, second = run.records[1:]
-    assert first["gradient_samples"] == 48
-    assert first["bits_up"] + first["bits_down"] == 12 * 2 * 64
-    assert second["gradient_samples"] - first["gradient_samples"] == 24
-    assert second["bits_up"] + second["bits_down"] == (12 + 8) * 2 * 64
+    assert first.gradient_samples == 48
+    assert first.bits == 12 * 2 * 64
+    assert second.gradient_samples - first.gradient_samples == 24
+    assert second.bits == (12 + 8) * 2 * 64
 
 
 @role("worker", gradients=3)

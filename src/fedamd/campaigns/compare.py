@@ -23,8 +23,9 @@ from fedamd.runs.config import Config, load_config
 from fedamd.runs.folder import refuse_taken
 from fedamd.runs.labels import labels
 from fedamd.runs.making import option_names
-from fedamd.runs.run import Listener, Record
-from fedamd.runs.summary import results, to_target
+from fedamd.runs.records import Record
+from fedamd.runs.run import Listener
+from fedamd.runs.summary import Summary, results, to_target
 from fedamd.torchrun import is_writer
 
 TARGET = 0.75  # the target accuracy where no config names one; the paper's for Fashion-MNIST
@@ -39,7 +40,7 @@ class Comparison:
 
     folder: Path
     target: float
-    rows: list[Record]
+    rows: list[Summary]
 
 
 def contestants(
@@ -76,7 +77,7 @@ def compare(
             refuse_taken(out)
     names = _distinct(labels(configs))
     aim = target or configs[0].target_accuracy or TARGET
-    rows: list[Record] = []
+    rows: list[Summary] = []
     for name, config in zip(names, configs, strict=True):
         aimed = config.changed({"target_accuracy": aim})
         result = run(aimed, out=out / _slug(name), listen=listen)
@@ -88,16 +89,16 @@ def compare(
     return Comparison(out, aim, rows)
 
 
-def row(name: str, status: str, records: Sequence[Record], target: float) -> Record:
+def row(name: str, status: str, records: Sequence[Record], target: float) -> Summary:
     """One method's line: how good it became, and what it cost to become so and to reach the target."""
-    rounds = [record for record in records if record["round"] >= 0]
+    rounds = [record for record in records if record.round >= 0]
     return {
         "method": name,
         "status": status,
         **results(rounds),
         **{f"{cost}_to_target": value for cost, value in _costs(to_target(rounds, target)).items()},
-        **_costs({"rounds": len(rounds)} | rounds[-1] if rounds else None),
-        "seconds": round(sum(record["seconds"] for record in records), 3),
+        **_costs({"rounds": len(rounds)} | rounds[-1].costs if rounds else None),
+        "seconds": round(sum(record.seconds for record in records), 3),
     }
 
 
@@ -162,18 +163,18 @@ def _slug(name: str) -> str:
     return re.sub(r"[^\w.=-]+", "-", name)
 
 
-def _costs(record: Record | None) -> Record:
+def _costs(totals: Mapping[str, int] | None) -> dict[str, int | None]:
     """Rounds, gradient samples and bits, as None where there is nothing to tell."""
-    if record is None:
+    if totals is None:
         return dict.fromkeys(("rounds", "gradient_samples", "bits"))
     return {
-        "rounds": record["rounds"],
-        "gradient_samples": record["gradient_samples"],
-        "bits": record["bits_up"] + record["bits_down"],
+        "rounds": totals["rounds"],
+        "gradient_samples": totals["gradient_samples"],
+        "bits": totals["bits_up"] + totals["bits_down"],
     }
 
 
-def _write(out: Path, target: float, rows: Sequence[Record]) -> None:
+def _write(out: Path, target: float, rows: Sequence[Summary]) -> None:
     content = {"target_accuracy": target, "methods": list(rows)}
     checkpoint.write_text(out / "comparison.json", json.dumps(content, indent=2) + "\n")
     table = io.StringIO()

@@ -30,8 +30,10 @@ from fedamd.runs.api import deferred_interrupt, engine_for
 from fedamd.runs.config import Config, load_config, to_toml
 from fedamd.runs.experiment import build_experiment, data_options
 from fedamd.runs.folder import CONFIG, SUMMARY, Folder, exclusively, read_json
+from fedamd.runs.records import Record
 from fedamd.runs.rounds import drive
-from fedamd.runs.run import Listener, Record, Run
+from fedamd.runs.run import Listener, Run
+from fedamd.runs.summary import Summary
 from fedamd.torchrun import processes
 
 GRID = "grid.json"
@@ -212,7 +214,7 @@ def _open(config: Config, path: Path) -> tuple[Run, Folder]:
     return Run(experiment, folder.held() if config.client_store == "disk" else None), folder
 
 
-def _summary(folder: Path) -> Record:
+def _summary(folder: Path) -> Summary:
     path = folder / SUMMARY
     if not path.exists():
         return {"status": "interrupted"}

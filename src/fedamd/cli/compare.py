@@ -13,7 +13,7 @@ from fedamd.torchrun import is_writer
 
 if TYPE_CHECKING:
     from fedamd.campaigns.compare import Comparison
-    from fedamd.runs.run import Record
+    from fedamd.runs.summary import Summary
 
 DEFAULT = "fedamd,fedavg,scaffold"
 
@@ -93,7 +93,7 @@ def show(comparison: "Comparison") -> None:
     console.print(table)
 
 
-def _cells(row: "Record") -> list[str]:
+def _cells(row: "Summary") -> list[str]:
     from fedamd.report.curves import BIT_UNIT, GRADIENT_UNIT
 
     return [

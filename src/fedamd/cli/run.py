@@ -14,7 +14,8 @@ from fedamd.torchrun import is_writer
 
 if TYPE_CHECKING:
     from fedamd.runs.api import Result
-    from fedamd.runs.run import Listener, Record, Run
+    from fedamd.runs.records import Record
+    from fedamd.runs.run import Listener, Run
 
 EXIT = {"finished": 0, "diverged": 1, "interrupted": 130}
 

@@ -16,7 +16,9 @@ from fedamd.runs.labels import labels
 if TYPE_CHECKING:
     from fedamd.runs.api import Result
     from fedamd.runs.config import Config
-    from fedamd.runs.run import Record, Run
+    from fedamd.runs.records import Record
+    from fedamd.runs.run import Run
+    from fedamd.runs.summary import Summary
 
 console = Console()
 _LINES = 20  # how many plain lines a run prints where there is no terminal
@@ -98,7 +100,7 @@ def _worth_a_line(run: "Run") -> bool:
 
 def news(record: "Record") -> str:
     """Loss and accuracy of a round, where they were measured."""
-    accuracy, loss = record["accuracy"], record["loss"]
+    accuracy, loss = record.accuracy, record.loss
     parts = [
         f"accuracy {100 * accuracy:5.1f}%" if accuracy is not None else "",
         f"loss {loss:.4g}" if loss is not None else "",
@@ -123,7 +125,7 @@ def closing_table(result: "Result") -> None:
         )
 
 
-def _closing_rows(summary: "Record") -> list[tuple[str, str]]:
+def _closing_rows(summary: "Summary") -> list[tuple[str, str]]:
     rows = [("status", f"{summary['status']} after {summary['rounds']} rounds")]
     if summary["final_accuracy"] is not None:
         rows.append(
@@ -144,7 +146,7 @@ def _closing_rows(summary: "Record") -> list[tuple[str, str]]:
     return rows
 
 
-def cost(totals: "Record") -> str:
+def cost(totals: "Summary") -> str:
     """Gradients and bits in the paper's units."""
     megabits = (totals["bits_up"] + totals["bits_down"]) / 32e6
     return f"{totals['gradient_samples'] / 1e5:.3g} ×10⁵ gradient samples, {megabits:.4g} ×32 Mbit"

@@ -1,6 +1,6 @@
 """What an engine is, and what all engines share: drawing batches, keeping losses, accepting replies."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -44,6 +44,10 @@ class Engine(Protocol):
     def evaluate(self, xs: Sequence[Tensor]) -> list[tuple[float, float]]:
         """Test loss and accuracy of every model."""
         ...
+
+    def extras(self, t: int) -> Mapping[str, float]:  # noqa: ARG002  for engines that count by round
+        """What else this engine has counted by the end of round t, for the record of that round."""
+        return {}
 
 
 class RecordingGradient(Gradient):

@@ -11,9 +11,7 @@ from fedamd.report.curves import AXES, MEASURES, Curve, draw_curves, groups
 from fedamd.report.page import Bars, Curves, Facts, Format, Section, Text
 from fedamd.report.stored import StoredRun
 from fedamd.runs.config import to_toml
-from fedamd.runs.summary import COSTS
 
-_NOT_ROLES = {"round", *MEASURES, "missing", "rejected", *COSTS, "seconds"}  # the other counts of a record are roles
 _UNANSWERED = {"missing": "no reply", "rejected": "rejected"}
 
 
@@ -57,7 +55,7 @@ def page_sections(runs: Sequence[StoredRun], rebuild: bool = True) -> list[Secti
 
 def summary_facts(runs: Sequence[StoredRun]) -> Facts:
     """The numbers to see first."""
-    accuracies = [(r["accuracy"], run) for run in runs for r in run.rounds if r["accuracy"] is not None]
+    accuracies = [(r.accuracy, run) for run in runs for r in run.rounds if r.accuracy is not None]
     best = max(accuracies, key=lambda pair: pair[0], default=None)
     names = {id(run): label for label, members in groups(runs).items() for run in members}
     facts = [
@@ -67,7 +65,7 @@ def summary_facts(runs: Sequence[StoredRun]) -> Facts:
         ("reached by", names[id(best[1])] if best and len(names) > 1 else ""),
         ("test loss", _latest(runs[0], "test_loss") if len(runs) == 1 else ""),
         ("seeds", ", ".join(str(seed) for seed in sorted({run.config.seed for run in runs}))),
-        ("computing time", f"{sum(r['seconds'] for run in runs for r in run.records):.1f} s"),
+        ("computing time", f"{sum(r.seconds for run in runs for r in run.records):.1f} s"),
         ("begun", _begun(runs)),
     ]
     return Facts(title="", facts=[(name, value) for name, value in facts if value])
@@ -94,15 +92,14 @@ def role_bars(runs: Sequence[StoredRun]) -> list[Section]:
     sections: list[Section] = []
     for label, (run, *_) in groups(runs).items():
         rounds = run.rounds
-        roles = list(dict.fromkeys(key for record in rounds for key in record if key not in _NOT_ROLES))
+        roles = list(dict.fromkeys(role for record in rounds for role in record.roles))
         if len(roles) < 2:
             continue
-        unanswered = [key for key in _UNANSWERED if any(record[key] for record in rounds)]
-        stacks = [
-            {"label": _UNANSWERED.get(key, key), "values": [record.get(key, 0) for record in rounds]}
-            for key in (*roles, *unanswered)
-        ]
-        names = f"{', '.join(roles[:-1])} and {roles[-1]}".capitalize()
+        stacks = [{"label": f"{role}s", "values": [record.roles.get(role, 0) for record in rounds]} for role in roles]
+        for key, words in _UNANSWERED.items():
+            if any(counts := [getattr(record, key) for record in rounds]):
+                stacks.append({"label": words, "values": counts})
+        names = f"{', '.join(f'{role}s' for role in roles[:-1])} and {roles[-1]}s".capitalize()
         sections.append(
             Bars(
                 title=f"{names} of {label}",
@@ -148,7 +145,7 @@ def _format(measure: str) -> Format:
 
 
 def _latest(run: StoredRun, measure: str) -> str:
-    values = [record[measure] for record in run.records if record[measure] is not None]
+    values = [value for record in run.records if (value := record.measured(measure)) is not None]
     return f"{values[-1]:.4g}" if values else ""
 
 

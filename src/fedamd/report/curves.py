@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from fedamd.report.stored import StoredRun
 from fedamd.runs.labels import labels
-from fedamd.runs.run import Record
+from fedamd.runs.records import Record
 
 AXES = {  # what a curve is drawn against, in the paper's units
     "rounds": "communication rounds",
@@ -63,13 +63,12 @@ def groups(runs: Sequence[StoredRun]) -> dict[str, list[StoredRun]]:
 
 def position(record: Record) -> dict[str, float]:
     """Where a record stands on every axis. The start-up stands at 0: its costs are in no total."""
-    if record["round"] < 0:
+    if record.round < 0:
         return dict.fromkeys(AXES, 0.0)
-    bits = record["bits_up"] + record["bits_down"]
     return {
-        "rounds": record["round"] + 1.0,
-        "gradients": record["gradient_samples"] / GRADIENT_UNIT,
-        "bits": bits / BIT_UNIT,
+        "rounds": record.round + 1.0,
+        "gradients": record.gradient_samples / GRADIENT_UNIT,
+        "bits": record.bits / BIT_UNIT,
     }
 
 
@@ -90,13 +89,13 @@ def _curve(label: str, runs: Sequence[StoredRun]) -> Curve:
 
 def _points(runs: Sequence[Sequence[Record]], measure: str) -> list[Point]:
     """The rounds in which every one of the runs measured it: a mean over changing runs would jump."""
-    measured = [{record["round"]: record for record in run if record[measure] is not None} for run in runs]
+    measured = [{record.round: record for record in run if record.measured(measure) is not None} for run in runs]
     shared = sorted(set.intersection(*(set(rounds) for rounds in measured)))
     return [_point([rounds[t] for rounds in measured], measure) for t in shared]
 
 
 def _point(records: Sequence[Record], measure: str) -> Point:
-    values = [record[measure] for record in records]
+    values = [value for record in records if (value := record.measured(measure)) is not None]
     places = [position(record) for record in records]
     x = {axis: sum(place[axis] for place in places) / len(places) for axis in AXES}
     return Point(x, sum(values) / len(values), min(values), max(values))

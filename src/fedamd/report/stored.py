@@ -8,7 +8,8 @@ from typing import Any
 from fedamd.errors import FedamdError
 from fedamd.runs.config import Config
 from fedamd.runs.folder import CONFIG, SUMMARY, Folder, read_json
-from fedamd.runs.run import Record
+from fedamd.runs.records import Record
+from fedamd.runs.summary import Summary
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class StoredRun:
     config: Config
     records: list[Record]  # round −1 is the start-up
     environment: dict[str, Any]
-    summary: Record | None  # None while the run goes on
+    summary: Summary | None  # None while the run goes on
 
     @property
     def status(self) -> str:
@@ -28,7 +29,7 @@ class StoredRun:
     @property
     def rounds(self) -> list[Record]:
         """The records without the start-up."""
-        return [record for record in self.records if record["round"] >= 0]
+        return [record for record in self.records if record.round >= 0]
 
 
 def read_runs(paths: Sequence[Path]) -> list[StoredRun]:
@@ -41,7 +42,7 @@ def read_run(path: Path) -> StoredRun:
     folder = Folder(path)
     records = folder.metrics()
     summary = read_json(path / SUMMARY, "status", "rounds") if (path / SUMMARY).exists() else None
-    if summary and records and summary["rounds"] < records[-1]["round"] + 1:
+    if summary and records and summary["rounds"] < records[-1].round + 1:
         summary = None  # of an interruption: the run has been resumed since
     return StoredRun(path, folder.config(stored=True), records, folder.environment(), summary)
 

@@ -6,14 +6,8 @@ from typing import Any, Self
 
 from fedamd.errors import FedamdError
 from fedamd.report.curves import MEASURES
-from fedamd.runs.run import Record, Run
-from fedamd.runs.summary import COSTS
-
-_PLACES = {  # of the numbers that do not count clients
-    **{measure: f"measured/{name}" for measure, name in MEASURES.items()},
-    **{cost: f"cost/{cost.replace('_', ' ')}" for cost in COSTS},
-    "seconds": "cost/seconds of the round",
-}
+from fedamd.runs.records import Record
+from fedamd.runs.run import Run
 
 
 class TensorBoardListener:
@@ -35,13 +29,12 @@ class TensorBoardListener:
         self._writer: Any = None
 
     def __call__(self, run: Run, record: Record) -> None:  # noqa: ARG002  what every listener is told
-        step = record["round"] + 1
+        step = record.round + 1
         if self._writer is None:  # not before the run has made its folder; what a resumed run repeats is discarded
             self._writer = self._make(str(self._folder), purge_step=step)
-        told = MEASURES if step == 0 else record.keys() - {"round"}  # the start-up's costs are in no total
-        for name in sorted(told):
-            if record[name] is not None:
-                self._writer.add_scalar(_PLACES.get(name, f"clients/{name}"), record[name], step)
+        for place, value in _scalars(record).items():
+            if value is not None:
+                self._writer.add_scalar(place, value, step)
 
     def __enter__(self) -> Self:
         return self
@@ -51,3 +44,20 @@ class TensorBoardListener:
     ) -> None:
         if self._writer is not None:
             self._writer.close()
+
+
+def _scalars(record: Record) -> dict[str, float | None]:
+    """The numbers of a record by their place; of the start-up only what was measured, as its costs are in no total."""
+    names = ["loss", *record.metrics]
+    told = {f"measured/{MEASURES.get(name, name)}": record.measured(name) for name in names}
+    if record.round < 0:
+        return told
+    clients = {f"{role}s": count for role, count in record.roles.items()}
+    clients |= {"missing": record.missing, "rejected": record.rejected}
+    return (
+        told
+        | {f"clients/{name}": count for name, count in clients.items()}
+        | {f"cost/{cost.replace('_', ' ')}": total for cost, total in record.costs.items()}
+        | {f"engine/{name.replace('_', ' ')}": value for name, value in record.extras.items()}
+        | {"cost/seconds of the round": record.seconds}
+    )

@@ -20,9 +20,10 @@ from fedamd.oracles.objective import load_parameters
 from fedamd.runs.config import Config, load_config
 from fedamd.runs.experiment import Experiment, build_experiment
 from fedamd.runs.folder import Folder
+from fedamd.runs.records import Record
 from fedamd.runs.rounds import drive
-from fedamd.runs.run import Listener, Record, Run
-from fedamd.runs.summary import summarise
+from fedamd.runs.run import Listener, Run
+from fedamd.runs.summary import Summary, summarise
 from fedamd.torchrun import is_writer
 
 
@@ -30,7 +31,7 @@ from fedamd.torchrun import is_writer
 class Result:
     """What a run leaves: its summary, its metrics and the final model."""
 
-    summary: Record
+    summary: Summary
     metrics: list[Record]
     x: Tensor
     model: nn.Module  # with x loaded

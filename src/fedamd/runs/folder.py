@@ -28,8 +28,9 @@ from fedamd.errors import FedamdError
 from fedamd.registry import importable, user_folders
 from fedamd.runs import checkpoint
 from fedamd.runs.config import Config, load_config, to_toml
-from fedamd.runs.run import Record, Run
-from fedamd.runs.summary import COSTS, summarise
+from fedamd.runs.records import Record
+from fedamd.runs.run import Run
+from fedamd.runs.summary import Summary, summarise
 
 try:
     import fcntl
@@ -38,7 +39,6 @@ except ImportError:  # no locks on this system
 
 CONFIG, ENVIRONMENT, METRICS = "config.toml", "environment.json", "metrics.jsonl"
 CHECKPOINT, MODEL, SUMMARY, HELD = "checkpoint.safetensors", "model.safetensors", "summary.json", "held.sqlite"
-_RECORD = frozenset(("round", "loss", "test_loss", "accuracy", "missing", "rejected", *COSTS, "seconds"))
 _CHANGEABLE = frozenset(  # in a run that has begun: what leaves its trajectory alone
     ("rounds", "target_accuracy", "evaluate_every", "checkpoint_every", "engine", "oracle", "device", "micro_batch")
 )
@@ -133,10 +133,10 @@ class Folder:
             run.status = "running" if run.status == "finished" and run.t < run.config.rounds else run.status
         elif isinstance(run.site.held, DiskStore):
             run.site.held.rewind(-2)  # before the start-up
-        done = [record for record in self.metrics() if record["round"] < run.t] if run.started else []
+        done = [record for record in self.metrics() if record.round < run.t] if run.started else []
         run.records = done
         if self._writes:
-            checkpoint.write_text(self.path / METRICS, "".join(json.dumps(record) + "\n" for record in done))
+            checkpoint.write_text(self.path / METRICS, "".join(map(_line, done)))
             checkpoint.write_text(self.path / CONFIG, to_toml(run.config.plain()))
 
     def metrics(self) -> list[Record]:
@@ -148,19 +148,18 @@ class Folder:
         records = []
         for number, line in enumerate(lines[:-1], start=1):
             try:
-                record = json.loads(line)
+                records.append(Record.from_json(json.loads(line)))
             except json.JSONDecodeError:
                 raise FedamdError(f"{path}, line {number}: not valid JSON") from None
-            if not isinstance(record, dict) or not record.keys() >= _RECORD:
-                raise FedamdError(f"{path}, line {number}: not the record of a round")
-            records.append(record)
+            except ValueError as error:
+                raise FedamdError(f"{path}, line {number}: {error}") from None
         return records
 
     def add(self, run: Run, record: Record) -> None:
         """A line of metrics, and a checkpoint when one is due."""
         if self._writes:
             with (self.path / METRICS).open("a", encoding="utf-8") as file:
-                file.write(json.dumps(record) + "\n")
+                file.write(_line(record))
         if run.t % run.config.checkpoint_every == 0 or not run.live:
             self.save(run)
 
@@ -175,7 +174,7 @@ class Folder:
         if isinstance(held, DiskStore):
             held.forget_before(run.t)
 
-    def finish(self, run: Run, status: str) -> Record:
+    def finish(self, run: Run, status: str) -> Summary:
         """The summary and the final model."""
         summary = summarise(run, status)
         if self._writes:
@@ -199,6 +198,10 @@ def exclusively(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _line(record: Record) -> str:
+    return json.dumps(record.to_json()) + "\n"
 
 
 def parameter_shapes(run: Run) -> dict[str, list[int]]:

@@ -96,6 +96,6 @@ def _close(runs: Sequence[Run], t: int, engine: Engine, listen: Listener, ledger
             run.status = "diverged"
         elif run.t >= run.config.rounds:
             run.status = "finished"
-        record = run.record(t, loss, evaluations.get(id(run)), ledger)
+        record = run.record(t, loss, evaluations.get(id(run)), ledger, engine.extras(t))
         run.records.append(record)
         listen(run, record)

@@ -17,8 +17,7 @@ from fedamd.engines.base import Site
 from fedamd.engines.client_store import ClientStore, DiskStore, InCheckpoint, MemoryStore
 from fedamd.runs.experiment import Experiment
 from fedamd.runs.ledger import Ledger
-
-Record = dict[str, Any]
+from fedamd.runs.records import Record
 
 
 @dataclass
@@ -80,15 +79,22 @@ class Run:
         self.tally = Tally()
         self.clock = time.perf_counter()
 
-    def record(self, t: int, loss: float, evaluation: tuple[float, float] | None, ledger: Ledger) -> Record:
-        """The line of round t in the metrics."""
+    def record(
+        self, t: int, loss: float, evaluation: tuple[float, float] | None, ledger: Ledger, extras: Mapping[str, float]
+    ) -> Record:
+        """The line of round t in the metrics; `extras` are what the engine has counted."""
         test_loss, accuracy = evaluation or (math.nan, math.nan)
-        return (
-            {"round": t, "loss": _number(loss), "test_loss": _number(test_loss), "accuracy": _number(accuracy)}
-            | {f"{role}s": count for role, count in self.tally.replied.items()}
-            | {"missing": self.tally.missing, "rejected": self.tally.rejected}
-            | ledger.totals()
-            | {"seconds": round(time.perf_counter() - self.clock, 6)}
+        others = dict(extras)
+        return Record(
+            round=t,
+            loss=_number(loss),
+            metrics={"test_loss": _number(test_loss), "accuracy": _number(accuracy)},
+            roles=dict(self.tally.replied),
+            missing=self.tally.missing,
+            rejected=self.tally.rejected + int(others.pop("rejected", 0)),  # some engines drop replies on their way
+            costs=ledger.totals(),
+            extras=others,
+            seconds=round(time.perf_counter() - self.clock, 6),
         )
 
     # --- checkpoints ---

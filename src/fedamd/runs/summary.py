@@ -1,15 +1,17 @@
 """What a run came to: final and best accuracy, costs, and what the target accuracy cost."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from fedamd.runs.run import Record, Run
+from fedamd.runs.records import Record
+from fedamd.runs.run import Run
 
-COSTS = ("gradient_samples", "bits_up", "bits_down")
+Summary = dict[str, Any]
 
 
-def summarise(run: Run, status: str) -> dict[str, Any]:
+def summarise(run: Run, status: str) -> Summary:
     """The summary of a run that has ended; start-up costs stand on their own."""
-    records = [record for record in run.records if record["round"] >= 0]
+    records = [record for record in run.records if record.round >= 0]
     target = run.config.target_accuracy
     return {
         "status": status,
@@ -20,15 +22,15 @@ def summarise(run: Run, status: str) -> dict[str, Any]:
         "to_target": to_target(records, target) if target is not None else None,
         **run.ledger.totals(),
         "start_up": run.start_up.totals(),
-        "missing": sum(record["missing"] for record in records),
-        "rejected": sum(record["rejected"] for record in records),
-        "seconds": round(sum(record["seconds"] for record in run.records), 3),
+        "missing": sum(record.missing for record in records),
+        "rejected": sum(record.rejected for record in records),
+        "seconds": round(sum(record.seconds for record in run.records), 3),
     }
 
 
-def results(records: list[Record]) -> dict[str, float | None]:
+def results(records: Sequence[Record]) -> dict[str, float | None]:
     """Final and best accuracy, final losses: the last round in which each was measured."""
-    accuracies = [record["accuracy"] for record in records if record["accuracy"] is not None]
+    accuracies = [record.accuracy for record in records if record.accuracy is not None]
     return {
         "final_accuracy": accuracies[-1] if accuracies else None,
         "best_accuracy": max(accuracies, default=None),
@@ -37,13 +39,13 @@ def results(records: list[Record]) -> dict[str, float | None]:
     }
 
 
-def to_target(records: list[Record], target: float) -> Record | None:
+def to_target(records: Sequence[Record], target: float) -> dict[str, int] | None:
     """Rounds and costs when the target accuracy was first reached; None if it never was."""
     for record in records:
-        if record["accuracy"] is not None and record["accuracy"] >= target:
-            return {"rounds": record["round"] + 1} | {cost: record[cost] for cost in COSTS}
+        if record.accuracy is not None and record.accuracy >= target:
+            return {"rounds": record.round + 1} | record.costs
     return None
 
 
-def _last(records: list[Record], name: str) -> float | None:
-    return next((record[name] for record in reversed(records) if record[name] is not None), None)
+def _last(records: Sequence[Record], name: str) -> float | None:
+    return next((value for record in reversed(records) if (value := record.measured(name)) is not None), None)

@@ -30,9 +30,10 @@ def check(one: Federation, fault: Fault, event: str) -> None:
     run = one.lead()
     assert (ROUND, CLIENT) not in one.grid.faults, "the faulty client was never asked"
     assert same(run, simulate(one.raw, {(ROUND, CLIENT)}))
-    assert one.metrics()[ROUND][event] == 1
-    assert one.metrics()[ROUND]["missing"] == 1
-    others = [record[event] for t, record in one.metrics().items() if t != ROUND]
+    counts = {t: record.extras | {"rejected": record.rejected} for t, record in one.metrics().items()}
+    assert counts[ROUND][event] == 1
+    assert one.metrics()[ROUND].missing == 1
+    others = [count[event] for t, count in counts.items() if t != ROUND]
     assert not any(others)
 
 
@@ -101,7 +102,7 @@ def test_a_late_reply_is_counted_where_it_is_found_and_dropped(federation: Make,
 
     one.grid.faults = {(2, client): finishes for client in (0, 1, 3)}
     check(one, begins, "overdue")
-    assert {t: record["late"] for t, record in one.metrics().items()} == {-1: 0, 0: 0, 1: 0, 2: 0, 3: 1}
+    assert {t: record.extras["late"] for t, record in one.metrics().items()} == {-1: 0, 0: 0, 1: 0, 2: 0, 3: 1}
 
 
 # --- garbage ---
@@ -233,8 +234,8 @@ def test_a_client_that_has_only_garbage_cannot_end_the_run(federation: Make) -> 
     run = one.lead()
     assert run.status == "finished"
     assert same(run, honest), "asked again, the clients answered well"
-    assert [record["rejected"] for t, record in one.metrics().items() if t >= 0] == [1, 1, 1, 1]
-    assert [record["retries"] for t, record in one.metrics().items() if t >= 0] == [1, 1, 1, 1]
+    assert [record.rejected for t, record in one.metrics().items() if t >= 0] == [1, 1, 1, 1]
+    assert [record.extras["retries"] for t, record in one.metrics().items() if t >= 0] == [1, 1, 1, 1]
 
 
 # --- absence ---
@@ -246,8 +247,8 @@ def test_an_absent_client_is_missing_at_once(federation: Make) -> None:
     run = one.lead()
     assert same(run, simulate(raw, {(t, CLIENT) for t in range(-1, 4)}))
     assert one.clock.time == pytest.approx(10), "the server waited for it when it started, and never again"
-    assert one.metrics()[-1]["absent"] == 1
-    assert one.metrics()[ROUND]["absent"] == one.metrics()[ROUND]["missing"] == 1
+    assert one.metrics()[-1].extras["absent"] == 1
+    assert one.metrics()[ROUND].extras["absent"] == one.metrics()[ROUND].missing == 1
 
 
 def test_fewer_clients_than_the_cohort(federation: Make) -> None:
@@ -277,8 +278,8 @@ def test_below_the_quorum_those_missing_are_asked_again(federation: Make) -> Non
     one = federation(raw, min_replies=3, deadline=100, retry_after=5)
     one.grid.faults[ROUND, CLIENT] = lambda *_: None
     assert same(one.lead(), simulate(raw)), "nothing is missing in the end"
-    assert one.metrics()[ROUND]["retries"] == one.metrics()[ROUND]["overdue"] == 1
-    assert one.metrics()[ROUND]["missing"] == 0
+    assert one.metrics()[ROUND].extras["retries"] == one.metrics()[ROUND].extras["overdue"] == 1
+    assert one.metrics()[ROUND].missing == 0
     assert one.clock.time == pytest.approx(105)
 
 

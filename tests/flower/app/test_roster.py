@@ -99,7 +99,7 @@ def test_a_client_cannot_write_the_entry_of_another(federation: Callable[..., Fe
     other.grid.nodes |= {1: {"partition-id": 0, "state-dir": str(other.state / "intruder")}}
     run = other.lead()
     assert run.state.x.equal(honest.state.x)
-    assert other.metrics()[-1]["refused"] == 1
+    assert other.metrics()[-1].extras["refused"] == 1
     assert not (other.state / "intruder").exists()
 
 

@@ -50,7 +50,7 @@ def test_a_killed_server_goes_on_as_if_nothing_had_happened(
         except Killed:
             one.grid._replies.clear()
     assert same(run, simulate(raw))
-    assert [record["round"] for record in run.records] == [-1, 0, 1, 2, 3]
+    assert [record.round for record in run.records] == [-1, 0, 1, 2, 3]
     assert run.ledger == simulate(raw).ledger
 
 
@@ -192,7 +192,7 @@ def test_a_client_that_lost_its_disk_says_so_and_the_mean_keeps_its_last_vector(
 
     one.grid.faults[1, 2] = disk_replaced
     run = one.lead()
-    lost = {t for t, record in one.metrics().items() if record["lost"]}
+    lost = {t for t, record in one.metrics().items() if record.extras["lost"]}
     assert lost
     assert min(lost) == 1
     assert same(run, simulate(raw, {(t, 2) for t in lost}))

@@ -17,7 +17,7 @@ retries    attempts beyond the first of an exchange     wire_bits_up, wire_bits_
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -89,6 +89,14 @@ class FlowerEngine(Engine):
     def evaluate(self, xs: Sequence[Tensor]) -> list[tuple[float, float]]:
         """On the server's own test samples, where it has any."""
         return self._evaluator.evaluate(xs) if self._evaluator else [(float("nan"), float("nan"))] * len(xs)
+
+    def extras(self, t: int) -> Mapping[str, float]:
+        """What happened to the round's messages, and the bits on the wire so far; the start-up's are in no total."""
+        counted = {event: self.events[event] for event in EVENTS} | self.wire
+        self.events.clear()
+        if t < 0:
+            self.wire = dict.fromkeys(self.wire, 0)
+        return counted
 
     def _exchange(self, request: Request) -> Answers:
         orders = request.exchange.orders

@@ -32,8 +32,9 @@ from fedamd.runs import checkpoint
 from fedamd.runs.config import Config
 from fedamd.runs.experiment import Experiment
 from fedamd.runs.folder import CONFIG, Folder
+from fedamd.runs.records import Record
 from fedamd.runs.rounds import START_UP, drive
-from fedamd.runs.run import Record, Run
+from fedamd.runs.run import Run
 
 log = logging.getLogger("fedamd.flower")
 IDENTITY = "federation.json"  # in the run's folder: its name, and how often a server was started on it
@@ -97,16 +98,12 @@ def _lead(post: Mailbox, config: Config, settings: FederationSettings, folder: F
     )
     folder.restore(run)
     if run.t:
-        engine.wire = {total: run.records[-1][total] for total in engine.wire}
+        engine.wire = {total: int(run.records[-1].extras[total]) for total in engine.wire}
         log.info("going on after %d rounds", run.t)
     if run.live:
         _gather(roster, config, settings)
 
     def heard(which: Run, record: Record) -> None:
-        record.update({event: engine.events[event] for event in EVENTS} | engine.wire)
-        engine.events.clear()
-        if record["round"] == START_UP:
-            engine.wire = dict.fromkeys(engine.wire, 0)  # start-up costs are in no total
         folder.add(which, record)
         held.saved()
         log.info("%s", _line(which, record))
@@ -175,7 +172,9 @@ def _gather(roster: Roster, config: Config, settings: FederationSettings) -> Non
 
 def _line(run: Run, record: Record) -> str:
     """A round in one line of the log."""
-    measured = [f"{name} {record[name]:.4g}" for name in ("loss", "test_loss", "accuracy") if record[name] is not None]
-    troubles = [f"{record[event]} {event}" for event in ("missing", *EVENTS) if record[event]]
-    head = "start-up" if record["round"] == START_UP else f"round {run.t}/{run.config.rounds}"
-    return "  ".join([head, *measured, *troubles, f"{record['seconds']:.1f} s"])
+    numbers = {"loss": record.loss} | record.metrics
+    measured = [f"{name} {value:.4g}" for name, value in numbers.items() if value is not None]
+    counts = {"missing": record.missing, "rejected": record.rejected} | record.extras
+    troubles = [f"{counts[event]} {event}" for event in ("missing", *EVENTS) if counts[event]]
+    head = "start-up" if record.round == START_UP else f"round {run.t}/{run.config.rounds}"
+    return "  ".join([head, *measured, *troubles, f"{record.seconds:.1f} s"])

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedamd.report.curves import AXES, Curve, measured_points
 from fedamd.report.figures import INK, Panel, draw_panels, save
-from fedamd.runs.run import Record
+from fedamd.runs.records import Record
 from fedamd.studies.paper.experiments import TARGET
 from fedamd.studies.paper.reproduce import Outcome, final_accuracy
 from fedamd.studies.paper.table import panels
@@ -26,15 +26,12 @@ def _records(run: Any) -> list[Record]:
     """A stored run as the records its curves were made from."""
     columns = zip(run["accuracy"], run["loss"], run["gradients"], run["bits"], strict=True)
     return [
-        {
-            "round": t,
-            "accuracy": accuracy,
-            "loss": loss,
-            "test_loss": None,
-            "gradient_samples": gradients,
-            "bits_up": bits,
-            "bits_down": 0,
-        }
+        Record(
+            t,
+            loss,
+            metrics={"accuracy": accuracy},
+            costs={"gradient_samples": gradients, "bits_up": bits, "bits_down": 0},
+        )
         for t, (accuracy, loss, gradients, bits) in enumerate(columns)
     ]
 

@@ -80,9 +80,9 @@ class Store:
         line = {"hash": config_hash(run.config), **context, **summarise(run, run.status)}
         line["machine"] = machine(run.config)
         if curves:
-            records = [record for record in run.records if record["round"] >= 0]
-            line |= {name: [record[name] for record in records] for name in ("accuracy", "loss")}
-            totals = [(record["gradient_samples"], record["bits_up"] + record["bits_down"]) for record in records]
+            records = [record for record in run.records if record.round >= 0]
+            line |= {name: [record.measured(name) for record in records] for name in ("accuracy", "loss")}
+            totals = [(record.gradient_samples, record.bits) for record in records]
             line |= per_round(totals)
         text = json.dumps(_rounded(line), separators=(",", ":"))
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -13,8 +13,9 @@ from torch import Tensor
 from fedamd.engines import make_engine
 from fedamd.runs.config import load_config
 from fedamd.runs.experiment import build_experiment
+from fedamd.runs.records import Record
 from fedamd.runs.rounds import drive
-from fedamd.runs.run import Record, Run
+from fedamd.runs.run import Run
 from fedamd.studies.theory_check.problems import KnownProblem
 from fedamd.theory.intervals import student_quantile
 
@@ -64,7 +65,7 @@ def watch(
     def heard(run: Run, record: Record) -> None:
         nonlocal done
         models[id(run)].append(run.state.x)
-        done += record["round"] >= 0
+        done += record.round >= 0
         if done % 100 == 0:
             progress(done / total)
 
