@@ -32,7 +32,7 @@ def test_the_mean_of_the_last_two_models_is_evaluated():
     points = []
     run = simulate(FedExP(**STEPS), PAIR, rounds=3, listen=lambda run, _: points.append(run.state.x.item()))
     middles = [points[0], *((one + other) / 2 for one, other in pairwise(points))]
-    assert [record["test_loss"] for record in run.records] == pytest.approx([loss(x) for x in middles], abs=1e-12)
+    assert [record.test_loss for record in run.records] == pytest.approx([loss(x) for x in middles], abs=1e-12)
 
 
 def test_costs():

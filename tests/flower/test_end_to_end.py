@@ -115,7 +115,7 @@ def test_a_model_of_ten_million_parameters_goes_through(plain: Loopback, tmp_pat
     runner = Runner(plain, tmp_path / "run")
     assert run_on(runner.link(), tmp_path / "a.toml", runner.settings(raw)) == "finished:completed"
     assert runner.model().numel() == 10_000_060
-    assert runner.records()[-1]["wire_bits_up"] > CLIENTS * 32 * 10**7
+    assert runner.records()[-1].extras["wire_bits_up"] > CLIENTS * 32 * 10**7
 
 
 def test_a_killed_server_goes_on_where_it_was(plain: Loopback, tmp_path: Path) -> None:
