@@ -1,24 +1,31 @@
 """Convolution layers of N models at once, alone or fused with the ReLU and 2×2 max-pooling that follow.
 
 In plain PyTorch a convolution is a matrix product with the unfolded input (im2col): any device, any precision. On a GPU
-in float32 the fused block runs through the kernels of `triton_conv`, which never write the unpooled outputs to memory:
+in float32 the fused block runs through the kernels of `triton_convolution`, which never write the unpooled outputs to memory:
 the forward pass keeps the pooled outputs and one byte each for where the maximum was, and the backward pass works from
 those. Both paths compute the same function.
 """
 
 import math
 from dataclasses import dataclass
-from functools import cache
-from importlib.util import find_spec
+from functools import cached_property
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from fedamd.oracles.stacked.layers import Saved, pool, split_weight, spread, unpool
+from fedamd.oracles.stacked.layers import (
+    Saved,
+    has_kernels,
+    pool,
+    product,
+    split_weight,
+    spread,
+    unpool,
+    weight_gradient,
+)
 
 DEAD = 4  # in place of a window position 0…3: ReLU was at zero in the whole window, no gradient passes
-OLDEST_TRITON = (3, 4)  # earlier ones cannot carry tuples through loops
 MOST_TAPS = 49  # larger kernels would not fit the registers of the fused block
 
 
@@ -44,25 +51,81 @@ class Geometry:
     def taps(self) -> int:
         return self.kernel[0] * self.kernel[1]
 
+    @cached_property
+    def live(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The rows and columns of the kernel that ever meet the image: of a 3×3 kernel on a 1×1 image only the centre."""
+        rows, columns = (
+            [tap for tap in range(taps) if any(0 <= at * step + tap - pad < side for at in range(positions))]
+            for side, positions, taps, step, pad in zip(
+                self.inputs[1:], self.outputs[1:], self.kernel, self.stride, self.padding, strict=True
+            )
+        )
+        return (rows[0], rows[-1] + 1), (columns[0], columns[-1] + 1)
+
+    def cropped(self, weight: Tensor) -> Tensor:
+        """The live taps of weights (N, C', C, rows, columns), as a view."""
+        rows, columns = self.live
+        return weight[:, :, :, rows[0] : rows[1], columns[0] : columns[1]]
+
+    @cached_property
+    def _live_taps(self) -> tuple[int, int]:
+        (top, bottom), (left, right) = self.live
+        return bottom - top, right - left
+
+    @cached_property
+    def _margins(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Padding before and after along each side, as far as live taps reach; less than nothing where they do not."""
+        before = [pad - first for pad, (first, _) in zip(self.padding, self.live, strict=True)]
+        after = [
+            (positions - 1) * step + taps - side - pad
+            for positions, step, taps, side, pad in zip(
+                self.outputs[1:], self.stride, self._live_taps, self.inputs[1:], before, strict=True
+            )
+        ]
+        return (before[0], after[0]), (before[1], after[1])
+
+    def padded(self, images: Tensor, value: float) -> Tensor:
+        """(M, C, H, W, B) with margins, so that every live tap finds something at every position."""
+        (top, bottom), (left, right) = self._margins
+        return functional.pad(images, (0, 0, left, right, top, bottom), value=value)
+
+    def inside(self, padded: Tensor) -> Tensor:
+        """`padded` undone."""
+        (top, bottom), (left, right) = self._margins
+        return functional.pad(padded, (0, 0, -left, -right, -top, -bottom))
+
+    def seen(self, padded: Tensor) -> list[Tensor]:
+        """For every live tap, what it sees of padded images at all positions, as views (M, C, H', W', B)."""
+        (down, across), (_, rows, columns) = self.stride, self.outputs
+        return [
+            padded[:, :, i : i + down * (rows - 1) + 1 : down, j : j + across * (columns - 1) + 1 : across]
+            for i in range(self._live_taps[0])
+            for j in range(self._live_taps[1])
+        ]
+
     def unfold(self, images: Tensor) -> Tensor:
-        """(M, C, H, W, B) to (M, C·taps, positions·B): below every output position, the inputs that it sees."""
-        height, width = self.padding
-        padded = functional.pad(images, (0, 0, width, width, height, height))
-        patches = padded.unfold(2, self.kernel[0], self.stride[0]).unfold(3, self.kernel[1], self.stride[1])
-        return patches.permute(0, 1, 5, 6, 2, 3, 4).flatten(4).flatten(1, 3)
+        """(M, C, H, W, B) to (M, C·taps, positions·B): below every output position, the inputs that live taps see."""
+        return _windows(self.padded(images, 0.0), self._live_taps, self.stride)
+
+    def unfold_back(self, upstream: Tensor) -> Tensor:
+        """(M, C', H', W', B) to (M, C'·taps, H·W·B): below every input, the outputs it reaches. Stride 1 only."""
+        (top, bottom), (left, right) = self._margins
+        rows, columns = (taps - 1 for taps in self._live_taps)
+        reach = (0, 0, columns - left, columns - right, rows - top, rows - bottom)
+        return _windows(functional.pad(upstream, reach), self._live_taps, (1, 1))
 
     def fold(self, columns: Tensor, batch: int) -> Tensor:
         """The transpose of `unfold`: every column entry is added to the input it was read from."""
-        channels, height, width = self.inputs
-        _, rows, positions = self.outputs
-        (top, left), (down, across) = self.padding, self.stride
-        padded = columns.new_zeros(len(columns), channels, height + 2 * top, width + 2 * left, batch)
-        parts = columns.view(len(columns), channels, *self.kernel, rows, positions, batch)
-        for i in range(self.kernel[0]):
-            for j in range(self.kernel[1]):
-                seen = padded[:, :, i : i + down * rows : down, j : j + across * positions : across]
-                seen += parts[:, :, i, j]
-        return padded[:, :, top : top + height, left : left + width].contiguous()
+        padded = self.padded(columns.new_zeros(len(columns), *self.inputs, batch), 0.0)
+        parts = columns.view(len(columns), self.inputs[0], -1, *self.outputs[1:], batch)
+        for seen, part in zip(self.seen(padded), parts.unbind(2), strict=True):
+            seen += part
+        return self.inside(padded).contiguous()
+
+
+def _windows(padded: Tensor, kernel: tuple[int, int], stride: tuple[int, int]) -> Tensor:
+    patches = padded.unfold(2, kernel[0], stride[0]).unfold(3, kernel[1], stride[1])
+    return patches.permute(0, 1, 5, 6, 2, 3, 4).flatten(4).flatten(1, 3)
 
 
 class Conv:
@@ -80,18 +143,29 @@ class Conv:
     def forward(self, parameters: Tensor, inputs: Tensor) -> tuple[Tensor, Saved]:
         weight, bias = split_weight(parameters, self.geometry.channels)
         columns = spread(self.geometry.unfold(inputs), len(weight))
-        outputs = torch.baddbmm(bias, weight, columns)
+        outputs = product(self._live(weight).flatten(2), columns, start=bias)
         return outputs.view(len(outputs), *self.geometry.outputs, -1), (inputs,)
 
     def backward(self, parameters: Tensor, saved: Saved, upstream: Tensor, gradient: Tensor) -> None:  # noqa: ARG002
         weight, bias = split_weight(gradient, self.geometry.channels)
         columns = spread(self.geometry.unfold(saved[0]), len(weight))
-        torch.bmm(upstream.flatten(2), columns.transpose(1, 2), out=weight)
-        torch.sum(upstream.flatten(2), 2, keepdim=True, out=bias)
+        live = self._live(weight)
+        if live.shape[-2:] == self.geometry.kernel:
+            weight_gradient(upstream.flatten(2), columns, weight, bias)
+        else:
+            part = torch.empty_like(live.flatten(2))
+            weight_gradient(upstream.flatten(2), columns, part, bias)
+            weight.zero_()
+            live.copy_(part.view_as(live))
 
     def input_gradient(self, parameters: Tensor, saved: Saved, upstream: Tensor) -> Tensor:  # noqa: ARG002
         weight, _ = split_weight(parameters, self.geometry.channels)
-        return self.geometry.fold(torch.bmm(weight.transpose(1, 2), upstream.flatten(2)), upstream.shape[-1])
+        columns = product(self._live(weight).flatten(2).transpose(1, 2), upstream.flatten(2))
+        return self.geometry.fold(columns, upstream.shape[-1])
+
+    def _live(self, weight: Tensor) -> Tensor:
+        """Of weights (N, C', C·taps) those that ever meet the image, (N, C', C, rows, columns)."""
+        return self.geometry.cropped(weight.unflatten(2, (self.geometry.inputs[0], *self.geometry.kernel)))
 
 
 class ConvReLUPool:
@@ -114,9 +188,9 @@ class ConvReLUPool:
 
     def forward(self, parameters: Tensor, inputs: Tensor) -> tuple[Tensor, Saved]:
         if self._fused(inputs):
-            from fedamd.oracles.stacked import triton_convolution as triton_conv
+            from fedamd.oracles.stacked import triton_convolution
 
-            outputs, code = triton_conv.forward(parameters, inputs, self.geometry.channels, self.geometry.kernel)
+            outputs, code = triton_convolution.forward(parameters, inputs, self.geometry.channels, self.geometry.kernel)
         else:
             best, code = pool(self.conv.forward(parameters, inputs)[0])
             outputs, code = best.relu(), torch.where(best <= 0, DEAD, code)
@@ -125,34 +199,20 @@ class ConvReLUPool:
     def backward(self, parameters: Tensor, saved: Saved, upstream: Tensor, gradient: Tensor) -> None:
         inputs, code = saved
         if self._fused(inputs):
-            from fedamd.oracles.stacked import triton_convolution as triton_conv
+            from fedamd.oracles.stacked import triton_convolution
 
-            triton_conv.weight_gradient(inputs, upstream, code, self.geometry.kernel, gradient)
+            triton_convolution.weight_gradient(inputs, upstream, code, self.geometry.kernel, gradient)
         else:
             self.conv.backward(parameters, saved, self._unpool(upstream, code), gradient)
 
     def input_gradient(self, parameters: Tensor, saved: Saved, upstream: Tensor) -> Tensor:
         code = saved[1]
         if self._fused(upstream):
-            from fedamd.oracles.stacked import triton_convolution as triton_conv
+            from fedamd.oracles.stacked import triton_convolution
 
-            return triton_conv.input_gradient(parameters, upstream, code, self.geometry.inputs, self.geometry.kernel)
+            geometry = self.geometry
+            return triton_convolution.input_gradient(parameters, upstream, code, geometry.inputs, geometry.kernel)
         return self.conv.input_gradient(parameters, saved, self._unpool(upstream, code))
 
     def _unpool(self, upstream: Tensor, code: Tensor) -> Tensor:
         return unpool(upstream, code, self.geometry.outputs[1:])
-
-
-def has_kernels(values: Tensor) -> bool:
-    """Whether the Triton kernels can work on such values here."""
-    return values.is_cuda and values.dtype == torch.float32 and _has_triton()
-
-
-@cache
-def _has_triton() -> bool:
-    if find_spec("triton") is None:
-        return False
-    import triton
-
-    major, minor = triton.__version__.split(".")[:2]
-    return (int(major), int(minor)) >= OLDEST_TRITON

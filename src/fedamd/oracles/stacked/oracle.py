@@ -1,7 +1,7 @@
 """Gradients of a stack of N models, each at its own parameters and on its own batch, in one call: the GPU's oracle.
 
 For networks that are a sequence of convolutions, ReLU, 2×2 max-pooling and linear layers under softmax cross-entropy.
-The forward and backward passes are written out layer by layer (`stacked_layers`, `stacked_conv`) rather than left to
+The forward and backward passes are written out layer by layer (`layers`, `convolution`) rather than left to
 autograd: few kernels, little memory traffic, and nothing that waits for the GPU or depends on the data, so that a CUDA
 graph can record a call.
 """
@@ -17,8 +17,8 @@ from fedamd.data.base import Dataset
 from fedamd.errors import FedamdError
 from fedamd.oracles.architecture import NotPlain, Step, check_labels, pair, sequence
 from fedamd.oracles.base import Batch
-from fedamd.oracles.stacked.convolution import Conv, ConvReLUPool, Geometry, has_kernels
-from fedamd.oracles.stacked.layers import Flatten, Layer, Linear, MaxPool, ReLU, Saved, spread
+from fedamd.oracles.stacked.convolution import Conv, ConvReLUPool, Geometry
+from fedamd.oracles.stacked.layers import Flatten, Layer, Linear, MaxPool, ReLU, Saved, has_kernels, spread
 
 EVALUATION_NUMBERS = 2**28  # the most activations held at once while testing (1 GiB in float32)
 ALIGNED = 16  # lengths that are multiples of this let the kernels read several samples at once

@@ -18,7 +18,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-BUSY = 132 * 32  # warps that keep a large GPU busy; only decides how finely sums over the batch are split
+SHARE = 8  # blocks of (cells × samples) that one program sums up
 
 
 # Not one compilation for each divisibility of the numbers of models and parameters.
@@ -186,6 +186,17 @@ def _weight_gradient(
         tl.store(out + COUT * CIN * TAPS + channel + c, bias, mask=channel_in == 0)
 
 
+@triton.jit(do_not_specialize=["shares", "split_stride", "stride", "size"])
+def _add_shares(parts, out, shares, split_stride, stride, size, BLOCK: tl.constexpr):
+    """The shares of one model's sum, added up from first to last."""
+    model = tl.program_id(0).to(tl.int64)
+    number = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for share in range(shares):
+        total += tl.load(parts + share * split_stride + model * size + number, mask=number < size, other=0.0)
+    tl.store(out + model * stride + number, total, mask=number < size)
+
+
 def _largest_divisor(number: int, limit: int) -> int:
     return max(k for k in range(1, max(limit, 1) + 1) if number % k == 0)
 
@@ -246,14 +257,14 @@ def weight_gradient(inputs: Tensor, upstream: Tensor, code: Tensor, kernel: tupl
     block = 32 * warps
     group = _largest_divisor(channels_out, 100 // (kernel[0] * kernel[1]))
     registers = 128 if group * kernel[0] * kernel[1] <= 75 else None  # a few spills cost less than idle warps
-    programs = models * channels_in * (channels_out // group)
-    # Few models leave the chip idle: split the sum then, as long as a share is worth a program.
-    splits = max(1, min(BUSY // (programs * warps), elements // (block * 8)))
-    target = out if splits == 1 else out.new_empty(splits, models, out.shape[1])
-    _weight_gradient[(models * channels_in, channels_out // group, splits)](
-        inputs, upstream, code, target, stacks, target.stride(0), target.stride(-2),
+    # Few models would leave the chip idle, so the sum is split; how finely must not depend on how many they are.
+    shares = max(1, elements // (block * SHARE))
+    target = out.new_empty(shares, models, out.shape[1]) if shares > 1 else out.unsqueeze(0)
+    _weight_gradient[(models * channels_in, channels_out // group, shares)](
+        inputs, upstream, code, target, stacks, target.stride(0), target.stride(1),
         **_geometry((channels_in, channels_out), (height, width), kernel),
         BATCH=batch, GROUP=group, BLOCK=block, num_warps=warps, maxnreg=registers,
     )  # fmt: skip
-    if splits > 1:
-        torch.sum(target, 0, out=out)
+    if shares > 1:
+        grid = (models, triton.cdiv(out.shape[1], 256))
+        _add_shares[grid](target, out, shares, target.stride(0), out.stride(0), out.shape[1], BLOCK=256)

@@ -1,0 +1,81 @@
+"""A Triton kernel of matrix products for N models at once (NVIDIA GPUs, float32), each summed up the same in any stack.
+
+Libraries choose how to split a sum by the size of the whole stack, so that a model's last bits depend on how many others
+are in the call. Here the tiles are chosen by the shape of one product alone, and its sum runs along the inner axis.
+"""
+
+# The kernels below are in Triton's language, which only borrows Python's syntax.
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+_SIZES = ["rows", "columns", "inner", "a0", "a1", "a2", "b0", "b1", "b2", "c0", "c1", "s0"]
+
+
+@triton.jit(do_not_specialize=_SIZES)
+def _product(
+    a, b, c, start, sums, rows, columns, inner, a0, a1, a2, b0, b1, b2, c0, c1, s0,
+    STARTS: tl.constexpr, SUMS: tl.constexpr, TF32: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr,
+):  # fmt: skip
+    """One tile of c = a·b, from `start` (a number for each row) on if asked, and the sums of a's rows if asked."""
+    model = tl.program_id(1).to(tl.int64)
+    across = tl.cdiv(columns, COLUMNS)
+    row = tl.program_id(0) // across * ROWS + tl.arange(0, ROWS)
+    column = tl.program_id(0) % across * COLUMNS + tl.arange(0, COLUMNS)
+    step = tl.arange(0, INNER)
+    total = tl.zeros((ROWS, COLUMNS), tl.float32)
+    summed = tl.zeros((ROWS,), tl.float32)
+    left = a + model * a0 + row[:, None] * a1
+    right = b + model * b0 + column[None, :] * b2
+    for first in range(0, inner, INNER):
+        k = first + step
+        x = tl.load(left + k[None, :] * a2, mask=(row < rows)[:, None] & (k < inner)[None, :], other=0.0)
+        y = tl.load(right + k[:, None] * b1, mask=(k < inner)[:, None] & (column < columns)[None, :], other=0.0)
+        if TF32:
+            total = tl.dot(x, y, total, input_precision="tf32")
+        else:
+            total = tl.dot(x, y, total, input_precision="ieee")
+        if SUMS:
+            summed += tl.sum(x, 1)
+    if STARTS:
+        total += tl.load(start + model * s0 + row, mask=row < rows, other=0.0)[:, None]
+    inside = (row < rows)[:, None] & (column < columns)[None, :]
+    tl.store(c + model * c0 + row[:, None] * c1 + column[None, :], total, mask=inside)
+    if SUMS:
+        tl.store(sums + model * s0 + row, summed, mask=(row < rows) & (tl.program_id(0) % across == 0))
+
+
+def _tile(size: int, most: int) -> int:
+    return min(most, max(16, triton.next_power_of_2(size)))
+
+
+def product(
+    a: Tensor,
+    b: Tensor,
+    out: Tensor | None = None,
+    *,
+    start: Tensor | None = None,
+    sums: Tensor | None = None,
+    tf32: bool = False,
+    tile: tuple[int, int, int] | None = None,
+    warps: int = 4,
+) -> Tensor:
+    """a·b for (N, rows, inner) and (N, inner, columns), strided in any way; `out` has its columns side by side.
+
+    `start` (N, rows) is added to every column; the sums of a's rows are put into `sums` (N, rows).
+    """
+    (models, rows, inner), columns = a.shape, b.shape[2]
+    out = a.new_empty(models, rows, columns) if out is None else out
+    extra = start if start is not None else sums
+    sizes = tile or (_tile(rows, 64), _tile(columns, 64), _tile(inner, 32))
+    grid = (triton.cdiv(rows, sizes[0]) * triton.cdiv(columns, sizes[1]), models)
+    _product[grid](
+        a, b, out, out if start is None else start, out if sums is None else sums,
+        rows, columns, inner, *a.stride(), *b.stride(), *out.stride()[:2], 0 if extra is None else extra.stride(0),
+        STARTS=start is not None, SUMS=sums is not None, TF32=tf32,
+        ROWS=sizes[0], COLUMNS=sizes[1], INNER=sizes[2], num_warps=warps,
+    )  # fmt: skip
+    return out
