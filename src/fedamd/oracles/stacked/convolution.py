@@ -1,9 +1,9 @@
 """Convolution layers of N models at once, alone or fused with the ReLU and 2×2 max-pooling that follow.
 
 In plain PyTorch a convolution is a matrix product with the unfolded input (im2col): any device, any precision. On a GPU
-in float32 the fused block runs through the kernels of `triton_convolution`, which never write the unpooled outputs to memory:
-the forward pass keeps the pooled outputs and one byte each for where the maximum was, and the backward pass works from
-those. Both paths compute the same function.
+in float32 the fused block runs through the kernels of `triton_convolution`, which never write the unpooled outputs to
+memory: the forward pass keeps the pooled outputs and one byte each for where the maximum was, and the backward pass
+works from those. Both paths compute the same function.
 """
 
 import math
@@ -53,7 +53,7 @@ class Geometry:
 
     @cached_property
     def live(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """The rows and columns of the kernel that ever meet the image: of a 3×3 kernel on a 1×1 image only the centre."""
+        """The rows and columns of the kernel that ever meet the image: of 3×3 on a 1×1 image only the centre."""
         rows, columns = (
             [tap for tap in range(taps) if any(0 <= at * step + tap - pad < side for at in range(positions))]
             for side, positions, taps, step, pad in zip(
@@ -165,7 +165,7 @@ class Conv:
 
     def _live(self, weight: Tensor) -> Tensor:
         """Of weights (N, C', C·taps) those that ever meet the image, (N, C', C, rows, columns)."""
-        return self.geometry.cropped(weight.unflatten(2, (self.geometry.inputs[0], *self.geometry.kernel)))
+        return self.geometry.cropped(weight.view(*weight.shape[:2], self.geometry.inputs[0], *self.geometry.kernel))
 
 
 class ConvReLUPool:

@@ -1,8 +1,8 @@
 """Layers of N models at once as differentiable functions, for networks that are graphs.
 
 Activations are (N, C, H, W, B) or (N, features, B): the batch is the last axis, so that a convolution is one batched
-matrix product with the unfolded input. Every model has its own parameters, (N, …). The derivatives are written out where
-automatic ones would launch many small kernels; where Triton's kernels can run, the normalisation does.
+matrix product with the unfolded input. Every model has its own parameters, (N, …). The derivatives are written out
+where automatic ones would launch many small kernels; where Triton's kernels can run, the normalisation does.
 """
 
 from typing import Any
@@ -42,7 +42,7 @@ class _Convolution(Function):
         return outputs.view(len(outputs), *geometry.outputs, -1)
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         images, weight = ctx.saved_tensors
         geometry: Geometry = ctx.geometry
         flat = upstream.flatten(2)
@@ -93,7 +93,7 @@ class _GroupNorm(Function):
         return outputs
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         images, weight, mean, scale = ctx.saved_tensors
         if has_kernels(images):
             from fedamd.oracles.stacked import triton_group_norm
@@ -135,7 +135,7 @@ class _MaxPool(Function):
         return best.clone() if not others else best
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         (code,), geometry = ctx.saved_tensors, ctx.geometry
         gradient = geometry.padded(upstream.new_zeros(ctx.shape), 0.0)
         for tap, part in enumerate(geometry.seen(gradient)):

@@ -74,9 +74,11 @@ def _traced(model: nn.Module, shape: tuple[int, ...]) -> fx.GraphModule:
 
 def _shape(node: Any) -> tuple[int, ...]:
     """Of one sample."""
-    if not isinstance(node, fx.Node) or "tensor_meta" not in node.meta or not hasattr(node.meta["tensor_meta"], "shape"):
+    described = node.meta.get("tensor_meta") if isinstance(node, fx.Node) else None
+    shape = getattr(described, "shape", None)
+    if shape is None:
         raise FedamdError(f"it has a step that gives no tensor: {node}")
-    return tuple(node.meta["tensor_meta"].shape[1:])
+    return tuple(shape[1:])
 
 
 def _step(node: fx.Node, modules: Mapping[str, nn.Module]) -> Step:
@@ -121,8 +123,10 @@ def _convolution(module: nn.Conv2d, name: str, shape: tuple[int, ...]) -> Step |
 
 
 def _geometry(shape: tuple[int, ...], channels: int, kernel: Any, stride: Any, padding: Any) -> Geometry:
-    pairs = [(int(pair), int(pair)) if isinstance(pair, int) else tuple(map(int, pair)) for pair in (kernel, stride, padding)]
-    return Geometry((shape[0], shape[1], shape[2]), channels, *pairs)  # type: ignore[arg-type]
+    def pair(sizes: Any) -> tuple[int, int]:
+        return (sizes, sizes) if isinstance(sizes, int) else (int(sizes[0]), int(sizes[1]))
+
+    return Geometry((shape[0], shape[1], shape[2]), channels, pair(kernel), pair(stride), pair(padding))
 
 
 def _group_norm(module: nn.GroupNorm, name: str, shape: tuple[int, ...]) -> Step | None:

@@ -1,7 +1,8 @@
 """A Triton kernel of matrix products for N models at once (NVIDIA GPUs, float32), each summed up the same in any stack.
 
-Libraries choose how to split a sum by the size of the whole stack, so that a model's last bits depend on how many others
-are in the call. Here the tiles are chosen by the shape of one product alone, and its sum runs along the inner axis.
+Libraries choose how to split a sum by the size of the whole stack, so that a model's last bits depend on how many
+others are in the call. Here the tiles are chosen by the shape of one product alone, and its sum runs along the inner
+axis.
 """
 
 # The kernels below are in Triton's language, which only borrows Python's syntax.
@@ -17,7 +18,7 @@ _SIZES = ["rows", "columns", "inner", "a0", "a1", "a2", "b0", "b1", "b2", "c0", 
 @triton.jit(do_not_specialize=_SIZES)
 def _product(
     a, b, c, start, sums, rows, columns, inner, a0, a1, a2, b0, b1, b2, c0, c1, s0,
-    STARTS: tl.constexpr, SUMS: tl.constexpr, TF32: tl.constexpr,
+    STARTS: tl.constexpr, SUMS: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
     """One tile of c = a·b, from `start` (a number for each row) on if asked, and the sums of a's rows if asked."""
@@ -34,10 +35,7 @@ def _product(
         k = first + step
         x = tl.load(left + k[None, :] * a2, mask=(row < rows)[:, None] & (k < inner)[None, :], other=0.0)
         y = tl.load(right + k[:, None] * b1, mask=(k < inner)[:, None] & (column < columns)[None, :], other=0.0)
-        if TF32:
-            total = tl.dot(x, y, total, input_precision="tf32")
-        else:
-            total = tl.dot(x, y, total, input_precision="ieee")
+        total = tl.dot(x, y, total, input_precision=PRECISION)
         if SUMS:
             summed += tl.sum(x, 1)
     if STARTS:
@@ -49,7 +47,7 @@ def _product(
 
 
 def _tile(size: int, most: int) -> int:
-    return min(most, max(16, triton.next_power_of_2(size)))
+    return min(most, max(16, int(triton.next_power_of_2(size))))
 
 
 def product(
@@ -75,7 +73,7 @@ def product(
     _product[grid](
         a, b, out, out if start is None else start, out if sums is None else sums,
         rows, columns, inner, *a.stride(), *b.stride(), *out.stride()[:2], 0 if extra is None else extra.stride(0),
-        STARTS=start is not None, SUMS=sums is not None, TF32=tf32,
+        STARTS=start is not None, SUMS=sums is not None, PRECISION="tf32" if tf32 else "ieee",
         ROWS=sizes[0], COLUMNS=sizes[1], INNER=sizes[2], num_warps=warps,
     )  # fmt: skip
     return out
