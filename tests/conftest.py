@@ -5,6 +5,7 @@ import signal
 import pytest
 
 from fedamd.oracles.native import available, build
+from fedamd.oracles.native import library as library_module
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -18,8 +19,8 @@ def library() -> None:
     """Built for these sources if it is not yet; without a compiler the tests that need it are skipped."""
     if available() is None:
         return
-    if build.compiler() is None:
-        pytest.skip("no C++ compiler, and the native library is not built")
-    build.build()
+    if build.compiler() is None or not build.runnable():
+        pytest.skip("no C++ compiler or no CPU for it, and the native library is not built")
+    build.build(library_module.candidates()[0])
     available.cache_clear()
     assert available() is None

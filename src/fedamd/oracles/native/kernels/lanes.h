@@ -114,24 +114,62 @@ struct Strided {
     }
 };
 
-// The inner loop: acc[o][p] += Σ_t w[o·w_row + t·w_step] · x[p][t·x_step], scalars w against vectors x.
-// O × P accumulators stay in registers, so that every x loaded is used O times and every w P times.
+// What one register holds, and how many rows of sums fit the registers beside what they are made of.
+#if defined(__AVX512F__)
+constexpr int REGISTER = 16, ROWS = 6;
+#elif defined(__AVX__)
+constexpr int REGISTER = 8, ROWS = 3;
+#elif defined(__aarch64__)
+constexpr int REGISTER = 4, ROWS = 6;
+#else
+constexpr int REGISTER = 4, ROWS = 3;
+#endif
+typedef float Piece __attribute__((vector_size(REGISTER * sizeof(float))));
+
+// `multiply` for the part of the lanes that fits a register, and as many rows as their sums fit all registers.
 template <int O, int P>
-__attribute__((always_inline)) inline void multiply(Lanes (&acc)[O][P], const float* w, Index w_row, Index w_step,
-                                                    const Lanes* x, const Index (&offset)[P], Index x_step,
-                                                    Index count) {
-    for (Index t = 0; t < count; ++t) {
-        Lanes values[P];
+__attribute__((always_inline)) inline void multiply_piece(Lanes (*acc)[P], const float* w, Index w_row, Index w_step,
+                                                          const Lanes* x, const Index (&offset)[P], Index x_step,
+                                                          Index count, int lane) {
+    Piece sums[O][P];
+    FEDAMD_UNROLL
+    for (int o = 0; o < O; ++o)
         FEDAMD_UNROLL
-        for (int p = 0; p < P; ++p) values[p] = x[offset[p]];
+        for (int p = 0; p < P; ++p)
+            std::memcpy(&sums[o][p], reinterpret_cast<const char*>(&acc[o][p]) + lane * sizeof(float), sizeof(Piece));
+    for (Index t = 0; t < count; ++t) {
+        Piece values[P];
+        FEDAMD_UNROLL
+        for (int p = 0; p < P; ++p)
+            std::memcpy(&values[p], reinterpret_cast<const char*>(x + offset[p]) + lane * sizeof(float), sizeof(Piece));
         FEDAMD_UNROLL
         for (int o = 0; o < O; ++o) {
             const float weight = w[o * w_row];
             FEDAMD_UNROLL
-            for (int p = 0; p < P; ++p) acc[o][p] += values[p] * weight;
+            for (int p = 0; p < P; ++p) sums[o][p] += values[p] * weight;
         }
         w += w_step;
         x += x_step;
+    }
+    FEDAMD_UNROLL
+    for (int o = 0; o < O; ++o)
+        FEDAMD_UNROLL
+        for (int p = 0; p < P; ++p)
+            std::memcpy(reinterpret_cast<char*>(&acc[o][p]) + lane * sizeof(float), &sums[o][p], sizeof(Piece));
+}
+
+// The inner loop: acc[o][p] += Σ_t w[o·w_row + t·w_step] · x[p][t·x_step], scalars w against vectors x.
+// The sums stay in registers, so that every x loaded is used for several rows and every w P times.
+template <int O, int P>
+__attribute__((always_inline)) inline void multiply(Lanes (&acc)[O][P], const float* w, Index w_row, Index w_step,
+                                                    const Lanes* x, const Index (&offset)[P], Index x_step,
+                                                    Index count) {
+    constexpr int WHOLE = O / ROWS * ROWS, REST = O - WHOLE;
+    for (int lane = 0; lane < LANES; lane += REGISTER) {
+        for (int o = 0; o < WHOLE; o += ROWS)
+            multiply_piece<ROWS, P>(acc + o, w + o * w_row, w_row, w_step, x, offset, x_step, count, lane);
+        if constexpr (REST > 0)
+            multiply_piece<REST, P>(acc + WHOLE, w + WHOLE * w_row, w_row, w_step, x, offset, x_step, count, lane);
     }
 }
 
