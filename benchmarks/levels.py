@@ -15,8 +15,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from fedamd.data.base import Dataset
 from fedamd import models
+from fedamd.data.base import Dataset
 from fedamd.oracles.base import Batch
 from fedamd.oracles.native import build, library, oracle
 
