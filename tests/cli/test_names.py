@@ -7,7 +7,8 @@ import pytest
 from fedamd.algorithms import ALGORITHMS
 from fedamd.cli import names
 from fedamd.data.fetch import REMOTES
-from fedamd.engines import ENGINES, ORACLES
+from fedamd.engines import ENGINES
+from fedamd.oracles.catalogue import ORACLES
 from fedamd.runs.config import Config
 from fedamd.theory import planner
 
@@ -20,7 +21,6 @@ from fedamd.theory import planner
         (names.ENGINES, ("auto", *ENGINES)),
         (names.ENGINES, get_args(Config.model_fields["engine"].annotation)),
         (names.ORACLES, ("auto", *ORACLES)),
-        (names.ORACLES, get_args(Config.model_fields["oracle"].annotation)),
         (names.DEVICES, get_args(Config.model_fields["device"].annotation)),
         (names.COSTS, planner.COSTS),
     ],

@@ -48,9 +48,9 @@ def _engines() -> Entries:
 
 
 def _oracles() -> Entries:
-    from fedamd.engines import ORACLES
+    from fedamd.oracles.catalogue import ORACLES
 
-    return ORACLES
+    return {name: kind.description for name, kind in ORACLES.items()}
 
 
 KINDS: dict[str, Callable[[], Entries]] = {

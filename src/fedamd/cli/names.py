@@ -41,7 +41,7 @@ ALGORITHMS = (
 )
 FETCHED = ("fashion-mnist", "mnist", "emnist-digits")  # data sets that have to be downloaded
 ENGINES = ("auto", "loop", "vector", "distributed")
-ORACLES = ("auto", "autograd", "native", "stacked")
+ORACLES = ("auto", "native", "stacked", "autograd")
 DEVICES = ("cpu", "cuda")
 COSTS = ("rounds", "gradients", "bits", "seconds")
 

@@ -1,8 +1,9 @@
-"""Which engine and which oracle a run gets: by name, or the fastest that can run its model."""
+"""Which engine and which oracle a run gets: by name, as an object, or the fastest that can run its model."""
 
 import logging
+from dataclasses import dataclass, field
+from typing import Any
 
-import torch
 from torch import nn
 
 from fedamd.data.base import Dataset
@@ -10,12 +11,11 @@ from fedamd.engines.base import Engine
 from fedamd.engines.loop import LoopEngine
 from fedamd.engines.vector import VectorEngine
 from fedamd.errors import FedamdError
+from fedamd.oracles.agreement import disagreement
 from fedamd.oracles.autograd import AutogradOracle
-from fedamd.oracles.base import Batch, Oracle
-from fedamd.oracles.native import available
-from fedamd.oracles.native import layers as native
-from fedamd.oracles.native.oracle import NativeOracle, visible_cpus
-from fedamd.oracles.stacked import oracle as stacked
+from fedamd.oracles.base import Oracle
+from fedamd.oracles.catalogue import ORACLES
+from fedamd.registry import choose
 
 log = logging.getLogger("fedamd")
 
@@ -24,62 +24,84 @@ ENGINES = {
     "vector": "all clients of a role, of all runs of a sweep, in one call: on a GPU, or over native code on a CPU",
     "distributed": "clients spread over processes: torchrun --nproc-per-node N -m fedamd run …",
 }
-ORACLES = {
-    "autograd": "automatic differentiation of any model",
-    "native": "C++ for small networks on a CPU, samples in the SIMD lanes",
-    "stacked": "stacks of small networks on a GPU, each with its own weights",
-}
-_SAMPLES_AT_ONCE = {
-    "autograd": 1 << 15,
-    "stacked": 1 << 18,
-    "native": 640,  # ten small batches: few calls from Python, and something left to deal out
-}
+AUTO = "auto"
 
 
-def make_engine(name: str, oracle: str, model: nn.Module, dataset: Dataset, micro_batch: int | None = None) -> Engine:
-    """The engine of this name over the oracle of that name; "auto" takes the fastest that can run the model."""
-    chosen = _fastest(model, dataset) if oracle == "auto" else oracle
-    made = _oracle(chosen, model, dataset)
-    if name == "auto":
-        name = "loop" if chosen == "autograd" and not dataset.inputs.is_cuda else "vector"
-    if name == "vector" and (reason := _cannot_stack(made, dataset)):
-        log.warning("this model cannot be vectorised (%s): using the loop engine", reason)
-        name = "loop"
+@dataclass(frozen=True)
+class Choice:
+    """The engine a run gets, over which oracle, and why not over a faster one."""
+
+    engine: Engine
+    engine_name: str
+    oracle: Oracle | None = None  # None where an engine was given as an object
+    passed_over: dict[str, str] = field(default_factory=dict)  # oracle → why it was not taken
+
+    def facts(self) -> dict[str, Any]:
+        """For the records."""
+        facts: dict[str, Any] = {"engine": self.engine_name}
+        if self.oracle is not None:
+            facts |= {"oracle": self.oracle.name, "same_bits_in_any_stack": self.oracle.exact_in_batch}
+        return facts | ({"passed_over": self.passed_over} if self.passed_over else {})
+
+
+def make_engine(
+    name: str, oracle: str | Oracle, model: nn.Module, dataset: Dataset, micro_batch: int | None = None
+) -> Engine:
+    """The engine of `choose_engine`, for whom the reasons do not matter."""
+    return choose_engine(name, oracle, model, dataset, micro_batch).engine
+
+
+def choose_engine(
+    engine: str | Engine, oracle: str | Oracle, model: nn.Module, dataset: Dataset, micro_batch: int | None = None
+) -> Choice:
+    """The engine over the oracle, by name or as objects; "auto" takes the fastest that can run the model.
+
+    An engine given as an object has its oracle already. An oracle given as an object is taken at its word: only those
+    that are chosen or named are compared with autograd.
+    """
+    if not isinstance(engine, str):
+        return Choice(engine, type(engine).__name__)
+    passed_over: dict[str, str] = {}
+    made = _oracle(oracle, model, dataset, passed_over) if isinstance(oracle, str) else oracle
+    name = _engine_name(engine, made, dataset)
     if name == "loop":
-        return LoopEngine(made, micro_batch)
-    workers = [NativeOracle(model, dataset, threads=1) for _ in range(visible_cpus())] if chosen == "native" else []
-    return VectorEngine(made, _SAMPLES_AT_ONCE[chosen], micro_batch, workers)
+        return Choice(LoopEngine(made, micro_batch), name, made, passed_over)
+    return Choice(VectorEngine(made, made.samples_at_once, micro_batch, made.workers()), name, made, passed_over)
 
 
-def _fastest(model: nn.Module, dataset: Dataset) -> str:
-    if dataset.inputs.is_cuda:
-        return "autograd" if stacked.unsupported(model, dataset) else "stacked"
-    return "autograd" if available() or native.unsupported(model, dataset) else "native"
+def _engine_name(name: str, oracle: Oracle, dataset: Dataset) -> str:
+    if name == AUTO:
+        name = "vector" if dataset.inputs.device.type in oracle.stacks_on else "loop"
+    choose(ENGINES, name, "engine")
+    if name == "vector" and (reason := oracle.cannot_stack()):
+        log.warning("this model cannot be vectorised (%s): using the loop engine", reason)
+        return "loop"
+    return name
 
 
-def _oracle(name: str, model: nn.Module, dataset: Dataset) -> Oracle:
-    if name == "autograd":
-        return AutogradOracle(model, dataset)
-    if name == "native":
-        _refuse_if("native", available() or native.unsupported(model, dataset))
-        return NativeOracle(model, dataset)
-    _refuse_if("stacked", stacked.unsupported(model, dataset))
-    return stacked.StackedOracle(model, dataset)
+def _oracle(name: str, model: nn.Module, dataset: Dataset, passed_over: dict[str, str]) -> Oracle:
+    """The oracle of this name, or the fastest that can; what was passed over is noted with its reason."""
+    kind = _fastest(model, dataset, passed_over) if name == AUTO else ORACLES.find(name, "oracle")
+    if name != AUTO and (reason := kind.unavailable() or kind.unsupported(model, dataset)):
+        raise FedamdError(f"oracle = {name} cannot be used here: {reason}; use oracle = autograd")
+    made = kind(model, dataset)
+    if kind is AutogradOracle or (difference := disagreement(made, model, dataset)) is None:
+        return made
+    log.warning("the oracle %s does not compute this model: %s; using autograd", kind.name, difference)
+    passed_over[kind.name] = difference
+    return AutogradOracle(model, dataset)
 
 
-def _refuse_if(oracle: str, reason: str | None) -> None:
-    if reason:
-        raise FedamdError(f"oracle = {oracle} cannot be used here: {reason}; use oracle = autograd")
-
-
-def _cannot_stack(oracle: Oracle, dataset: Dataset) -> str | None:
-    """Why a stack of two models fails, if it does: found by trying."""
-    if not isinstance(oracle, AutogradOracle):
-        return None
-    x = torch.zeros(2, oracle.dimension, dtype=dataset.inputs.dtype, device=dataset.inputs.device)
-    samples = torch.zeros(2, 1, dtype=torch.int64, device=x.device)
-    try:
-        oracle.gradient(x, Batch(samples, torch.ones_like(samples, dtype=x.dtype)))
-    except RuntimeError as error:
-        return str(error).strip().split("\n")[0]
-    return None
+def _fastest(model: nn.Module, dataset: Dataset, passed_over: dict[str, str]) -> type[Oracle]:
+    """The first in the catalogue that is made for the device and takes the model. Autograd always does."""
+    for kind in ORACLES.values():
+        if kind.made_for not in (None, dataset.inputs.device.type):
+            continue
+        if reason := kind.unsupported(model, dataset):
+            passed_over[kind.name] = reason
+        elif reason := kind.unavailable():
+            log.warning("this run is slower than it could be: for the oracle %s, %s", kind.name, reason)
+            passed_over[kind.name] = reason
+        else:
+            return kind
+    return AutogradOracle

@@ -6,14 +6,17 @@ import torch
 from torch import Tensor, nn
 
 from fedamd.data.base import Dataset
-from fedamd.oracles.base import Batch
+from fedamd.oracles.base import Batch, Oracle
 from fedamd.oracles.objective import Objective
 
 _TEST_CHUNK = 2500  # samples in one forward pass of the evaluation
 
 
-class AutogradOracle:
+class AutogradOracle(Oracle):
     """Gradients of `model` on `dataset` by torch.autograd."""
+
+    name = "autograd"
+    description = "automatic differentiation of any model"
 
     def __init__(self, model: nn.Module, dataset: Dataset) -> None:
         self._objective = Objective(model, dataset.classes)
@@ -21,6 +24,16 @@ class AutogradOracle:
         value_and_grad = torch.func.grad_and_value(self._objective.weighted_loss)
         self._stacked_gradient: Callable[..., tuple[Tensor, Tensor]] = torch.func.vmap(value_and_grad)
         self._stacked_loss: Callable[..., Tensor] = torch.func.vmap(self._objective.weighted_loss)
+
+    def cannot_stack(self) -> str | None:
+        """Found by trying: vmap does not take every model."""
+        x = self._objective.start.expand(2, -1)
+        samples = torch.zeros(2, 1, dtype=torch.int64, device=x.device)
+        try:
+            self.gradient(x, Batch(samples, torch.ones_like(samples, dtype=x.dtype)))
+        except RuntimeError as error:
+            return str(error).strip().split("\n")[0]
+        return None
 
     @property
     def dimension(self) -> int:

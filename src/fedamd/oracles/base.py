@@ -5,10 +5,13 @@ one model    x is (d,),   batch.samples is (B,),   gradients are (d,),   losses 
 a stack      x is (N, d), batch.samples is (N, B), gradients are (N, d), losses are (N,): row i is model i on batch i.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
-from torch import Tensor
+from torch import Tensor, nn
+
+from fedamd.data.base import Dataset
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,40 @@ class Stepper(Protocol):
 
 
 class Oracle(Protocol):
-    """Loss f(x; B) = Σ_j w_j ℓ(x; z_j) and its gradient, at a flat parameter vector x or a stack of them."""
+    """Loss f(x; B) = Σ_j w_j ℓ(x; z_j) and its gradient, at a flat parameter vector x or a stack of them.
+
+    A class of oracles says for itself what it takes and how it is best used; inherit from this one for the usual
+    answers, and list the class in `catalogue` (or name it `oracle = "package.module:Class"`) to have it chosen.
+    """
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+    made_for: ClassVar[str | None] = None  # the kind of device it is fast on; None: any
+    stacks_on: ClassVar[tuple[str, ...]] = ("cuda",)  # devices where one call for many clients beats a call for each
+    exact_in_batch: ClassVar[bool] = False  # whether a row of a stack is the same bits whatever the other rows
+    samples_at_once: int = 1 << 15  # in one gradient call, over all rows of a stack
+
+    def __init__(self, model: nn.Module, dataset: Dataset) -> None:
+        """`dataset` is where gradients are taken, on its device; `model` may be looked at, never changed."""
+        ...
+
+    @classmethod
+    def unavailable(cls) -> str | None:
+        """Why it cannot be used on this machine and how to mend that; None if it can."""
+        return None
+
+    @classmethod
+    def unsupported(cls, model: nn.Module, dataset: Dataset) -> str | None:  # noqa: ARG003
+        """Why it cannot take this model on these data; None if it can."""
+        return None
+
+    def cannot_stack(self) -> str | None:
+        """Why a stack of models fails though one model works; None if it does not."""
+        return None
+
+    def workers(self) -> Sequence["Oracle"]:
+        """One like this for each thread that may play clients beside others; none if a call uses the whole device."""
+        return ()
 
     @property
     def dimension(self) -> int:

@@ -26,6 +26,7 @@ class Objective(nn.Module):
         self._shapes = {f"model.{name}": parameter.shape for name, parameter in model.named_parameters()}
         self._sizes = [shape.numel() for shape in self._shapes.values()]
         self.dimension = sum(self._sizes)
+        self.start = flat_parameters(model)
 
     def forward(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         outputs = self.model(inputs)

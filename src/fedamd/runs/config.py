@@ -17,6 +17,7 @@ from fedamd.data import SOURCES
 from fedamd.data.partition import PARTITIONERS, Partitioner
 from fedamd.errors import FedamdError
 from fedamd.models import MODELS
+from fedamd.oracles.catalogue import ORACLES
 from fedamd.registry import import_object, importable, is_object_path
 from fedamd.runs.making import make, refuse_booleans, sentence
 from fedamd.runs.toml import read_toml, to_toml
@@ -64,7 +65,7 @@ class Config(BaseModel):
     checkpoint_every: int = Field(default=10, ge=1, description="rounds between two checkpoints")
 
     engine: Literal["auto", "loop", "vector", "distributed"] = "auto"
-    oracle: Literal["auto", "autograd", "native", "stacked"] = "auto"
+    oracle: str = Field(default="auto", description="what computes gradients: auto, or one of `fedamd list oracles`")
     device: Literal["cpu", "cuda"] = "cpu"
     dtype: Literal["float32", "float64"] = "float32"
     micro_batch: int | None = Field(default=None, ge=1, description="largest number of samples in one gradient call")
@@ -103,6 +104,8 @@ class Config(BaseModel):
             SOURCES.find(self.data.name, "data.name")
         if ":" not in self.model.name:
             MODELS.find(self.model.name, "model.name")
+        if ":" not in self.oracle and self.oracle != "auto":
+            ORACLES.find(self.oracle, "oracle")
         if not self._foreign(self.partition.name):
             self.build_partitioner()
         if not self._foreign(self.algorithm.name):

@@ -4,6 +4,7 @@ import ctypes
 import math
 import os
 import weakref
+from collections.abc import Sequence
 from functools import cache
 
 import torch
@@ -11,21 +12,43 @@ from torch import Tensor, nn
 
 from fedamd.data.base import Dataset
 from fedamd.errors import FedamdError
-from fedamd.oracles.base import Batch
+from fedamd.oracles.base import Batch, Oracle
 from fedamd.oracles.native.layers import FIELDS, describe, unsupported
 from fedamd.oracles.native.library import available, check, declare, load
 
 _LANES = 16  # samples side by side in the C++ code
 
 
-class NativeOracle:
+class NativeOracle(Oracle):
     """Cross-entropy of an `nn.Sequential` on a data set. Parameters are laid out as `model.parameters()` are."""
+
+    name = "native"
+    description = "C++ for small networks on a CPU, samples in the SIMD lanes"
+    made_for = "cpu"
+    stacks_on = ("cpu",)
+    exact_in_batch = True
+    samples_at_once = 640  # ten small batches: few calls from Python, and something left to deal out
+
+    @classmethod
+    def unavailable(cls) -> str | None:
+        """Whether there is a library."""
+        return available()
+
+    @classmethod
+    def unsupported(cls, model: nn.Module, dataset: Dataset) -> str | None:
+        """See `layers`."""
+        return unsupported(model, dataset)
+
+    def workers(self) -> Sequence[Oracle]:
+        """One for every CPU, each with one thread."""
+        return [NativeOracle(*self._made_of, threads=1) for _ in range(visible_cpus())]
 
     def __init__(self, model: nn.Module, dataset: Dataset, threads: int | None = None) -> None:
         reason = available() or unsupported(model, dataset)
         if reason is not None:
             raise FedamdError(f"the native oracle cannot be used: {reason}")
         self._library = _library()
+        self._made_of = (model, dataset)
         self._train = _Data.of(dataset.inputs, dataset.targets)
         self._test = _Data.of(dataset.test_inputs, dataset.test_targets)
         layers = [value for layer in describe(model, dataset) for value in layer]

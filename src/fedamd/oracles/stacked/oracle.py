@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from fedamd.data.base import Dataset
 from fedamd.errors import FedamdError
 from fedamd.oracles.architecture import NotPlain, Step, check_labels, pair, sequence
-from fedamd.oracles.base import Batch
+from fedamd.oracles.base import Batch, Oracle
 from fedamd.oracles.stacked.convolution import Conv, ConvReLUPool, Geometry
 from fedamd.oracles.stacked.layers import Flatten, Layer, Linear, MaxPool, ReLU, Saved, has_kernels, spread
 
@@ -34,8 +34,19 @@ def unsupported(model: nn.Module, dataset: Dataset) -> str | None:
     return None
 
 
-class StackedOracle:
+class StackedOracle(Oracle):
     """Oracle for stacks (N, d) of models; one model (d,) is a stack of one."""
+
+    name = "stacked"
+    description = "stacks of small networks on a GPU, each with its own weights"
+    made_for = "cuda"
+    stacks_on = ("cpu", "cuda")
+    samples_at_once = 1 << 18
+
+    @classmethod
+    def unsupported(cls, model: nn.Module, dataset: Dataset) -> str | None:
+        """See the function of this name."""
+        return unsupported(model, dataset)
 
     def __init__(self, model: nn.Module, dataset: Dataset) -> None:
         """`dataset` is where the gradients are to be computed; `model` gives the architecture alone."""

@@ -1,0 +1,82 @@
+"""Whether an oracle computes the gradient of the model: seen on samples of the data, against autograd in float64.
+
+A hand-written oracle refuses what it cannot compute (`architecture`); this is the second look, once per run, at its
+first batch. Rounding may send two computations through different sides of a ReLU, where gradients jump, so one batch
+of a few may disagree; a wrong function disagrees on most.
+"""
+
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.weak import WeakIdKeyDictionary
+
+from fedamd.data.base import Dataset
+from fedamd.oracles.autograd import AutogradOracle
+from fedamd.oracles.base import Batch, Oracle
+from fedamd.oracles.objective import flat_parameters
+
+TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-8}  # of the gradient's norm, and of the loss
+_SAMPLES = 16  # in a batch
+_BATCHES = 3  # of which one may disagree
+
+_seen: Any = WeakIdKeyDictionary()  # inputs → (oracle, model) → the answer: runs of a sweep share both
+
+
+def disagreement(oracle: Oracle, model: nn.Module, dataset: Dataset) -> str | None:
+    """How the oracle's gradient differs from the model's at its initial parameters; None if it does not."""
+    if not len(dataset.inputs):
+        return None
+    answers = _seen.setdefault(dataset.inputs, {})
+    key = (type(oracle), type(model), repr(model), flat_parameters(model).dtype)
+    if key not in answers:
+        answers[key] = _compared(oracle, model, dataset)
+    answer: str | None = answers[key]
+    return answer
+
+
+def _compared(oracle: Oracle, model: nn.Module, dataset: Dataset) -> str | None:
+    x = flat_parameters(model)
+    batches = _spread_out(len(dataset.inputs)).to(x.device)
+    reference = AutogradOracle(deepcopy(model).double(), _excerpt(dataset, batches))
+    weights = torch.full((_SAMPLES,), 1 / _SAMPLES, dtype=x.dtype, device=x.device)
+    places = torch.arange(batches.numel(), device=x.device).view_as(batches)
+    wrong: list[str] = []
+    for samples, place in zip(batches, places, strict=True):
+        expected = reference.gradient(x.double(), Batch(place, weights.double()))
+        try:
+            got = oracle.gradient(x, Batch(samples, weights))
+        except RuntimeError as error:  # kernels that do not run here
+            return f"it fails ({str(error).strip().splitlines()[0]})"
+        distance = max(_relative(ours, theirs) for ours, theirs in zip(got, expected, strict=True))
+        if not distance <= TOLERANCE[x.dtype]:  # NaN too
+            wrong.append(f"its gradient is {distance:.1%} off autograd's in float64")
+        elif not wrong:
+            return None
+    return wrong[0] if len(wrong) > 1 else None
+
+
+def _spread_out(count: int) -> Tensor:
+    """Samples from all over the data set, (batches, samples)."""
+    return torch.linspace(0, count - 1, _BATCHES * _SAMPLES).long().view(_SAMPLES, _BATCHES).T.contiguous()
+
+
+def _excerpt(dataset: Dataset, samples: Tensor) -> Dataset:
+    """These samples alone, in float64."""
+    chosen = samples.flatten()
+    few = replace(
+        dataset,
+        inputs=dataset.inputs[chosen],
+        targets=dataset.targets[chosen],
+        test_inputs=dataset.test_inputs[:0],
+        test_targets=dataset.test_targets[:0],
+        client_tests=None,
+    )
+    return few.to(dataset.inputs.device, torch.float64)
+
+
+def _relative(got: Tensor, expected: Tensor) -> float:
+    """The distance, in units of what is expected; where that is nearly nothing, in units of one."""
+    return float((got.double() - expected).norm() / expected.norm().clamp(min=1e-6))
