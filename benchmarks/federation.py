@@ -1,9 +1,15 @@
-"""What a round of a real federation costs on one machine: seconds, and processor time for a message.
+"""What a round of a real federation costs on one machine: seconds, processor time for a message, and memory.
 
-    python benchmarks/federation.py --clients 4 --rounds 5 [--hidden 133334]
+    python benchmarks/federation.py                           the digits example: 4 clients, 3 of them in a round
+    python benchmarks/federation.py --tls                     … with TLS and a key for every client
+    python benchmarks/federation.py --stock --rounds 4        … with Flower's own SuperNodes
+    python benchmarks/federation.py --clients 20
+    python benchmarks/federation.py --clients 2 --hidden 133334 --rounds 6      10⁷ parameters, FedAvg
+    (--file keeps the SuperLink's state in a file instead of in memory)
 
-Starts a SuperLink and SuperNodes on 127.0.0.1, trains FedAvg on digits with everyone in every round, and reads the
-processor time of all processes from /proc before they are ended. Prints JSON.
+Starts a SuperLink and clients on 127.0.0.1. Seconds are the median over the rounds after the second; processor time is
+read from /proc at the end of the second round and at the end of the run; memory is the proportional share (PSS) of all
+processes at the end. The load average says how quiet the machine was. Prints JSON.
 """
 
 import argparse
@@ -11,65 +17,140 @@ import json
 import os
 import statistics
 import tempfile
+import threading
+import time
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from fedamd.flower.app.settings import flatten
 from fedamd.flower.local import processes
-from fedamd.flower.local.launch import run_on, settings_for, up_in
+from fedamd.flower.local.launch import read_app, run_on, settings_for, up_in
 from fedamd.flower.local.loopback import Loopback
 from fedamd.runs.folder import Folder
 
+EXAMPLE = Path(__file__).parents[1] / "examples" / "flower_digits"
+SKIPPED = 2  # rounds in which data and models are still being loaded
+PROGRAMS = {  # a word of its command line → what it is called here
+    "flower-superlink": "SuperLink",
+    "flwr-serverapp": "server",
+    "flower-superexec": "executor",
+    "flower-supernode": "SuperNode",
+    "flwr-clientapp": "worker",
+    "flower.node.forkserver": "worker",
+    "federation\0client": "node",
+}
 
-def measure(clients: int, rounds: int, hidden: int) -> dict[str, object]:
+
+def settings(clients: int, rounds: int, hidden: int | None, out: Path) -> dict[str, Any]:
+    """The digits example, or FedAvg on a network of any size with everybody in every round."""
+    own = {"clients": clients, "rounds": rounds, "federation.folder": str(out), "federation.deadline": 300}
+    if hidden is None:
+        return dict(read_app(EXAMPLE)) | {"cohort": max(1, 3 * clients // 4)} | own
+    raw = {
+        "cohort": clients,
+        "oracle": "autograd",
+        "partition": {"name": "iid"},
+        "model": {"name": "mlp", "hidden": hidden},
+        "algorithm": {"name": "fedavg", "steps": 1, "small_batch": 16},
+    }
+    return flatten(raw) | own
+
+
+def measure(clients: int, rounds: int, hidden: int | None, tls: bool, stock: bool, file: bool) -> dict[str, object]:
     """Run once and read the clocks."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         out = folder / "run"
-        raw = {
-            "clients": clients,
-            "cohort": clients,
-            "rounds": rounds,
-            "oracle": "autograd",
-            "partition": {"name": "iid"},
-            "model": {"name": "mlp", "hidden": hidden},
-            "algorithm": {"name": "fedavg", "steps": 5, "small_batch": 16},
-            "federation": {"folder": str(out)},
-        }
-        with Loopback(folder / "up", clients) as up:
-            status = run_on(up_in(up.folder), folder / "bench.toml", settings_for(up.folder, flatten(raw)))
-            cpu = processor_seconds(processes.marked(up.mark))
-        records = [record for record in Folder.open(out).metrics() if record.round >= 0]
-    messages = clients * (rounds + 1)  # one more for everyone to say who it is
+        source = EXAMPLE if hidden is None else folder / "bench.toml"
+        with Loopback(folder / "up", clients, tls, stock=stock, in_memory=not file) as up:
+            watcher = Watcher(up.mark, out)
+            wanted = settings_for(up.folder, settings(clients, rounds, hidden, out))
+            status = run_on(up_in(up.folder), source, wanted)
+            cpu, messages = watcher.spent()
+            memory = megabytes(processes.marked(up.mark))
+        records = [record for record in Folder.open(out).metrics() if record.round >= SKIPPED]
     return {
         "status": status,
+        "clients": clients,
         "seconds_per_round": round(statistics.median(record.seconds for record in records), 2),
-        "each": [round(record.seconds, 1) for record in records],
-        "cpu_seconds": cpu,
-        "cpu_seconds_per_message": round(sum(cpu.values()) / messages, 2),
-        "megabytes_on_the_wire_per_message": round(records[-1].extras["wire_bits_up"] / 8e6 / (clients * rounds), 3),
+        "quartiles": [round(q, 2) for q in statistics.quantiles([record.seconds for record in records], n=4)[::2]],
+        "missing": sum(record.missing for record in records),
+        "cpu_seconds_per_message": round(sum(cpu.values()) / max(messages, 1), 3),
+        "cpu_seconds_per_message_by_program": {name: round(t / max(messages, 1), 3) for name, t in cpu.items()},
+        "megabytes": {name: round(total) for name, total in memory.items()},
+        "megabytes_per_client": round(
+            sum(memory[name] for name in ("node", "worker", "SuperNode", "executor")) / clients
+        ),
+        "load_average": os.getloadavg()[0],
     }
 
 
-def processor_seconds(pids: list[int]) -> dict[str, float]:
-    """Of Flower's own programs, and of the apps they have started and waited for (one process for every message)."""
-    totals = dict.fromkeys(("flower-superlink", "flower-supernode", "flower-superexec", "apps"), 0.0)
+class Watcher:
+    """Reads the processor's clocks when the second round is done, in the background."""
+
+    def __init__(self, mark: str, out: Path) -> None:
+        self._mark = mark
+        self._out = out
+        self._start: Counter[str] = Counter()
+        self._from = 0
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def spent(self) -> tuple[Counter[str], int]:
+        """Processor seconds by program since then, and how many messages were answered in them."""
+        now = processor_seconds(processes.marked(self._mark))
+        return Counter({name: now[name] - self._start[name] for name in now}), answered(self._out) - self._from
+
+    def _watch(self) -> None:
+        while not (self._out / "metrics.jsonl").exists() or len(Folder(self._out).metrics()) < SKIPPED + 1:
+            time.sleep(0.2)
+        self._from = answered(self._out)
+        self._start = processor_seconds(processes.marked(self._mark))
+
+
+def answered(out: Path) -> int:
+    """Messages answered in the rounds that are recorded; the start-up is not among them."""
+    return sum(sum(record.roles.values()) for record in Folder(out).metrics() if record.round >= 0)
+
+
+def processor_seconds(pids: list[int]) -> Counter[str]:
+    """By program; with what its children have used that it has waited for."""
+    totals: Counter[str] = Counter()
     for pid in pids:
-        try:
-            command = Path(f"/proc/{pid}/cmdline").read_bytes().decode()
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        program = next((name for name in totals if f"/{name}\0" in command), None)
-        if program is not None:
-            own, children = (sum(map(int, fields[at : at + 2])) / os.sysconf("SC_CLK_TCK") for at in (11, 13))
-            totals[program] += own
-            totals["apps"] += children if program == "flower-superexec" else 0
-    return {name: round(total, 1) for name, total in totals.items()}
+        fields = read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+        if (program := name_of(pid)) and fields:
+            totals[program] += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return totals
+
+
+def megabytes(pids: list[int]) -> Counter[str]:
+    """Proportional set size by program."""
+    totals: Counter[str] = Counter()
+    for pid in pids:
+        lines = [line for line in read(f"/proc/{pid}/smaps_rollup").splitlines() if line.startswith("Pss:")]
+        if (program := name_of(pid)) and lines:
+            totals[program] += int(lines[0].split()[1]) / 1024
+    return totals
+
+
+def name_of(pid: int) -> str | None:
+    command = read(f"/proc/{pid}/cmdline")
+    return next((name for word, name in PROGRAMS.items() if word in command), None)
+
+
+def read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:  # ended meanwhile
+        return ""
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--hidden", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=SKIPPED + 20)
+    parser.add_argument("--hidden", type=int, default=None)
+    for flag in ("--tls", "--stock", "--file"):
+        parser.add_argument(flag, action="store_true")
     print(json.dumps(measure(**vars(parser.parse_args())), indent=2))

@@ -11,7 +11,7 @@ from flwr.serverapp import Grid
 from fedamd.flower.app import letterbox
 
 log = logging.getLogger("fedamd.flower")
-_SHORTEST, _GROWTH, _LONGEST = 0.005, 1.4, 0.5  # seconds between two looks into the letter box
+_SHORTEST, _GROWTH, _LONGEST = 0.01, 1.4, 0.5  # seconds between two looks into the letter box
 
 
 class Mailbox:

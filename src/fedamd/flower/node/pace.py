@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 TOGETHER = 20.0  # questions a second of all nodes of a run
 IDLE = 3.0  # seconds between two questions when nothing happens
-_SHORTEST, _GROWTH = 0.01, 1.3
+_SHORTEST, _GROWTH = 0.02, 1.3
 _ACTIVE = 60.0  # seconds after a message in which another one is likely
 
 
