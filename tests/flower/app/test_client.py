@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from fedamd.algorithms.base import Batches
 from fedamd.errors import FedamdError
 from fedamd.flower.app import wire
-from fedamd.flower.app.client import app, hello
+from fedamd.flower.app.client import _time_left, app, hello
 from fedamd.flower.app.settings import flatten
 from fedamd.flower.app.wire import Answer, Form, Header
 from fedamd.flower.local.inprocess import InProcessGrid
@@ -105,6 +106,14 @@ def test_a_node_must_know_which_client_it_is(client: Client) -> None:
     client.node["partition-id"] = 4
     with pytest.raises(FedamdError, match="clients 0 … 3"):
         client.order(1)
+
+
+def test_the_time_a_client_has_is_counted_from_the_servers_clock() -> None:
+    now = time.time()
+    assert _time_left(now - 40, 60) == pytest.approx(20, abs=5)
+    assert _time_left(now + 40, 60) == 60, "a clock that is behind gives no more than the whole"
+    with pytest.raises(FedamdError, match="40 s after its deadline: is the clock"):
+        _time_left(now - 100, 60)
 
 
 @pytest.mark.slow

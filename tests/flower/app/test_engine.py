@@ -105,6 +105,59 @@ def test_a_late_reply_is_counted_where_it_is_found_and_dropped(federation: Make,
     assert {t: record.extras["late"] for t, record in one.metrics().items()} == {-1: 0, 0: 0, 1: 0, 2: 0, 3: 1}
 
 
+def silent_from(one: Federation, first: int) -> None:
+    one.grid.faults = {(t, CLIENT): lambda *_: None for t in range(first, 20)}
+
+
+def test_a_client_that_stays_silent_costs_one_deadline_not_one_a_round(federation: Make) -> None:
+    raw = raw_config("client") | {"rounds": 12, "cohort": 4}
+    one = federation(raw, deadline=100)
+    silent_from(one, 1)
+    run = one.lead()
+    assert same(run, simulate(raw, {(t, CLIENT) for t in range(1, 12)}))
+    assert one.clock.time == pytest.approx(100, abs=1)
+    assert [one.metrics()[t].extras["overdue"] for t in range(12)] == [0, 1, *[0] * 10]
+    assert [one.metrics()[t].extras["skipped"] for t in range(12)] == [0, 0, *[1] * 10]
+
+
+def test_a_silent_client_that_answers_again_is_waited_for_again(federation: Make) -> None:
+    """Silent in round 1, in time (before the others are through) in round 2, slow again in round 3."""
+    raw = raw_config("client") | {"cohort": 4}
+    one = federation(raw, deadline=100)
+    one.grid.faults = {(1, CLIENT): lambda *_: None, (3, CLIENT): lambda *_: None}
+    one.lead()
+    assert [one.metrics()[t].extras["overdue"] for t in range(4)] == [0, 1, 0, 1]
+    assert one.clock.time == pytest.approx(200, abs=1)
+
+
+def test_where_everybody_is_silent_they_are_waited_for(federation: Make) -> None:
+    raw = raw_config("server") | {"cohort": 4}
+    one = federation(raw, deadline=100, attempts=2)
+    one.grid.faults = {(1, client): lambda *_: None for client in range(4)}
+    assert same(one.lead(), simulate(raw)), "asked again, they answer"
+    assert one.metrics()[1].extras["overdue"] == 4
+
+
+def test_an_exchange_closes_at_the_share_it_is_told_to(federation: Make) -> None:
+    """Three of four have replied: 0.75; the fourth is not waited for, and its reply, when it comes, is late."""
+    raw = raw_config("client") | {"cohort": 4}
+    one = federation(raw, deadline=100, close_at=0.75)
+    one.grid.faults[ROUND, CLIENT] = lambda *_: None
+    assert same(one.lead(), simulate(raw, {(ROUND, CLIENT)}))
+    assert one.metrics()[ROUND].extras["skipped"] == one.metrics()[ROUND].missing == 1
+    assert one.clock.time < 1
+
+
+def test_at_the_start_up_whoever_is_connected_is_asked_until_it_answers(federation: Make) -> None:
+    """A start-up without most clients would leave their caching gradients out for long."""
+    raw = raw_config("client")
+    one = federation(raw, min_replies=1, attempts=3)
+    one.grid.faults = {(-1, client): lambda *_: None for client in (1, 2, 3)}
+    assert same(one.lead(), simulate(raw))
+    assert one.metrics()[-1].extras["overdue"] == 3
+    assert one.metrics()[-1].missing == 0
+
+
 # --- garbage ---
 
 

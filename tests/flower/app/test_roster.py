@@ -76,6 +76,18 @@ def test_the_first_to_claim_a_client_keeps_it_while_it_is_connected() -> None:
     assert roster.present() == {2: 88}
 
 
+def test_a_live_replacement_is_preferred_to_a_node_that_let_a_deadline_pass() -> None:
+    """Without keys a killed client comes back as another node, while the SuperLink still counts the first as there."""
+    grid = SayingGrid({77: claim(2)})
+    roster = roster_of(grid)
+    roster.silent.add(77)
+    assert roster.present() == {2: 77}, "there is no other"
+    grid.nodes[88] = claim(2)
+    roster.refresh()
+    assert roster.present() == {2: 88}
+    assert roster.refused == 0
+
+
 @pytest.mark.parametrize("wrong", [claim(4), claim(-1), claim("0"), claim(1, 0), claim(1, -5), claim(1.0), {}], ids=str)
 def test_nonsense_is_refused(wrong: dict[str, object]) -> None:
     roster = roster_of(SayingGrid({77: wrong}))

@@ -184,7 +184,7 @@ def test_the_invariant_under_faults(federation: Make, seed: int) -> None:
 def test_a_client_that_lost_its_disk_says_so_and_the_mean_keeps_its_last_vector(federation: Make) -> None:
     """Client 2's disk is replaced before round 1, in which it is an anchor; its v of the start-up stays in the mean."""
     raw = config(HELD | {"p": 0.99})
-    one = federation(raw)
+    one = federation(raw, renew=False)
 
     def disk_replaced(_: Message, answer: Answer) -> Message | None:
         (one.state / "client-2.sqlite").unlink()
@@ -196,6 +196,46 @@ def test_a_client_that_lost_its_disk_says_so_and_the_mean_keeps_its_last_vector(
     assert lost
     assert min(lost) == 1
     assert same(run, simulate(raw, {(t, 2) for t in lost}))
+
+
+@pytest.mark.parametrize("algorithm", [HELD, {"name": "scaffold", "steps": 2}, {"name": "feddyn", "steps": 2}])
+def test_a_client_that_lost_its_disk_has_a_way_back(federation: Make, algorithm: dict[str, Any]) -> None:
+    """Client 2's disk is replaced in round 1. Whenever the server learns of it, all clients begin anew after that
+    round, once: then the server's memory is what a run that started at that model would have, and all versions are
+    there."""
+    one = federation(config(algorithm, rounds=8, cohort=4))
+
+    def disk_replaced(_: Message, answer: Answer) -> Message | None:
+        (one.state / "client-2.sqlite").unlink(missing_ok=True)
+        return answer()
+
+    one.grid.faults[1, 2] = disk_replaced
+    run = one.lead()
+    assert run.t == 8
+    records = one.metrics()
+    assert list(records) == [-1, *range(8)], "the second start-up has no line of its own"
+    first = min(t for t, record in records.items() if record.extras["lost"])
+    assert {t: record.extras["renewed"] for t, record in records.items() if record.extras["renewed"]} == {first + 1: 1}
+    assert not any(record.extras["lost"] for t, record in records.items() if t > first)
+    if algorithm is HELD:
+        torch.testing.assert_close(run.state.total, total_of_the_accepted(one), atol=1e-5, rtol=0)
+        assert len(accepted_versions(one)) == 4
+        whole = records[-1].gradient_samples
+        reference = simulate(config(algorithm, rounds=8, cohort=4)).ledger.gradient_samples
+        assert run.ledger.gradient_samples >= reference + whole - 4 * 1800, "the pass is in the run's costs"
+
+
+def test_a_client_whose_disk_keeps_nothing_makes_the_others_begin_anew_once(federation: Make) -> None:
+    one = federation(config(HELD | {"p": 0.99}, rounds=8, cohort=4))
+
+    def disk_replaced(_: Message, answer: Answer) -> Message | None:
+        (one.state / "client-2.sqlite").unlink(missing_ok=True)
+        return answer()
+
+    one.grid.faults = {(t, 2): disk_replaced for t in range(8)}
+    assert one.lead().t == 8
+    assert sum(record.extras["renewed"] for record in one.metrics().values()) == 1
+    assert sum(record.extras["lost"] for record in one.metrics().values()) > 3
 
 
 def test_acknowledged_versions_survive_a_checkpoint() -> None:

@@ -31,6 +31,10 @@ class Acknowledged:
         """A checkpoint with everything accepted so far is on disk."""
         self._durable = dict(self._accepted)
 
+    def forget(self) -> None:
+        """Nothing is accepted of anyone any more: clients begin anew. Clients keep what is in the last checkpoint."""
+        self._accepted = {}
+
     def tensors(self) -> dict[str, Tensor]:
         """Everything, for a checkpoint."""
         return {

@@ -4,11 +4,13 @@ A SuperNode is started with `--node-config "partition-id=3 state-dir='/var/lib/f
 partition-id   which client of the federation this is (0 … M−1)
 state-dir      where it keeps what it holds between rounds (default: ~/.local/state/fedamd)
 device         cpu (default) or cuda
-watchdog       end the process when a role outlives its deadline, so that the next message finds the node free
+watchdog       end the process when a role outlives the server's deadline (a client that stays always does, and its node
+               is free for the next message at once; Flower's own SuperNode notices after a minute)
 """
 
 import contextlib
 import faulthandler
+import time
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -47,7 +49,8 @@ def work(message: Message, context: Context) -> Message:
     """Play the role the instruction names."""
     participant = _participant(context)
     instruction = read_instruction(message.content, participant.device)
-    with _watchdog(instruction.header.deadline if context.node_config.get("watchdog") else None):
+    left = _time_left(message.metadata.created_at, instruction.header.deadline)
+    with _watchdog(left if context.node_config.get("watchdog") else None):
         answer = participant.work(instruction, _state_folder(context))
     return Message(write_answer(answer), reply_to=message)
 
@@ -140,6 +143,17 @@ def _made(run_config: tuple[tuple[str, Any], ...], client: int, device: str) -> 
 
 def _state_folder(context: Context) -> Path:
     return Path(str(context.node_config.get("state-dir", Path.home() / ".local" / "state" / "fedamd")))
+
+
+def _time_left(sent: float, deadline: float) -> float:
+    """Seconds until the server stops waiting: counted from when it wrote the instruction, not from when it came."""
+    left = min(sent + deadline - time.time(), deadline)
+    if left <= 0:
+        raise FedamdError(
+            f"the instruction came {-left:.0f} s after its deadline: is the clock of this machine right, "
+            "or federation.deadline too short?"
+        )
+    return left
 
 
 @contextlib.contextmanager

@@ -1,21 +1,25 @@
 """Exchanges over a Flower Grid: every order becomes a message to each of its clients, every reply a row of the answer.
 
-An exchange closes when all have replied, or at the deadline with what has come. Below the quorum (`min_replies`) those
-that are missing are asked again, up to `attempts` times in all; then the run stops, and goes on from its last
-checkpoint when it is started again. Replies are checked against a rehearsal of their role; whatever is not exactly that
-is dropped.
+An exchange closes when all have replied, when the share `close_at` has, or at the deadline with what has come. A client
+that let a deadline pass is silent until it is heard of again: it is asked like any other, but nobody waits for it.
+Below the quorum (`min_replies`) those that are missing are asked again, up to `attempts` times in all; then the run
+stops, and goes on from its last checkpoint when it is started again. In the start-up pass whoever is connected is asked
+so often. Replies are checked against a rehearsal of their role; whatever is not exactly that is dropped.
 
 What is counted, round by round:
 absent     asked, but not connected                     failed    the client raised an error, or its process died
-overdue    no reply by the deadline                     late      a reply after it, dropped
+overdue    no reply by the deadline                     late      a reply to an exchange that was closed, dropped
+skipped    not waited for: silent, or beyond `close_at`
 rejected   not finite, wrong shape, wrong instruction, too large, unreadable
 lost       the client no longer has the version of its vectors that the server builds on
 refused    nodes that claimed to be a client they are not
-retries    attempts beyond the first of an exchange     wire_bits_up, wire_bits_down    message contents, in bits
+retries    attempts beyond the first of an exchange     renewed   times all clients computed anew what they hold
+wire_bits_up, wire_bits_down    message contents, in bits
 """
 
 import itertools
 import logging
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,10 +39,11 @@ from fedamd.flower.app.roles import role_name
 from fedamd.flower.app.roster import Roster
 from fedamd.flower.app.settings import FederationSettings
 from fedamd.flower.app.wire import Answer, BadMessage, Form, Header, read_answer, size, write_instruction, write_payload
+from fedamd.runs.rounds import START_UP
 
 log = logging.getLogger("fedamd.flower")
 
-EVENTS = ("absent", "failed", "overdue", "late", "rejected", "lost", "refused", "retries")
+EVENTS = ("absent", "failed", "overdue", "skipped", "late", "rejected", "lost", "refused", "retries", "renewed")
 _OVERLAP = 2.0  # a message lives so many deadlines: long enough to see that a reply came late
 
 
@@ -79,7 +84,9 @@ class FlowerEngine(Engine):
         self._run = run
         self._numbers = itertools.count(epoch << 32)
         self._evaluator = evaluator
-        self._overdue: set[str] = set()
+        self._overdue: dict[str, int] = {}  # message → node
+        self.renewing = False  # whether this start-up pass is not the run's first
+        self.lost: set[int] = set()  # clients that have lost what they held
         self.events: Counter[str] = Counter()
         self.wire = {"wire_bits_up": 0, "wire_bits_down": 0}
 
@@ -91,7 +98,10 @@ class FlowerEngine(Engine):
         return self._evaluator.evaluate(xs) if self._evaluator else [(float("nan"), float("nan"))] * len(xs)
 
     def extras(self, t: int) -> Mapping[str, float]:
-        """What happened to the round's messages, and the bits on the wire so far; the start-up's are in no total."""
+        """What happened to the round's messages, and the bits on the wire so far; the start-up's are in no total.
+        A start-up pass in the middle of a run is counted with the round that follows."""
+        if self.renewing:
+            return {}
         counted = {event: self.events[event] for event in EVENTS} | self.wire
         self.events.clear()
         if t < 0:
@@ -103,6 +113,7 @@ class FlowerEngine(Engine):
         rehearsals = {order.role.name: rehearse(order) for order in orders if order.clients}
         asked = [(order, client) for order in orders for client in order.clients]
         quorum = min(self._settings.min_replies, len(asked))
+        enough = self._connected(asked) if request.t == START_UP else quorum
         accepted: Accepted = {}
         for attempt in range(self._settings.attempts):
             if attempt:
@@ -110,8 +121,10 @@ class FlowerEngine(Engine):
                 self._post.sleep(self._settings.retry_after)
             open_ones = [(order, client) for order, client in asked if (order.role.name, client) not in accepted]
             self._attempt(request, open_ones, {name: form for name, (form, _) in rehearsals.items()}, accepted)
-            if len(accepted) >= quorum:
-                return {order.role.name: _stacked(order, accepted, rehearsals) for order in orders}
+            if len(accepted) >= enough:
+                break
+        if len(accepted) >= quorum:
+            return {order.role.name: _stacked(order, accepted, rehearsals) for order in orders}
         raise FedamdError(
             f"round {request.t}: {len(accepted)} of {len(asked)} clients replied in {self._settings.attempts} "
             f"attempts, fewer than min_replies = {self._settings.min_replies}; the run stops here and goes on from its "
@@ -128,16 +141,32 @@ class FlowerEngine(Engine):
         self._count_late()
         on_their_way = self._post_all(request, asked, forms)
 
-        def all_in() -> bool:
+        waited_for = {parcel.node for parcel in on_their_way.values()} - self._roster.silent
+        wanted = math.ceil(self._settings.close_at * sum(len(order.clients) for order in request.exchange.orders))
+
+        def closes() -> bool:
             for number, reply in self._post.fetch(list(on_their_way)).items():
                 self._receive(on_their_way.pop(number), reply, accepted)
-            return not on_their_way
+            left = {parcel.node for parcel in on_their_way.values()}
+            only_silent_ones = bool(waited_for) and not left & waited_for
+            return not left or len(accepted) >= wanted or only_silent_ones
 
-        if not self._post.wait(self._settings.deadline, all_in):
-            self.events["overdue"] += len(on_their_way)
-            self._overdue |= set(on_their_way)
-            clients = ", ".join(str(parcel.client) for parcel in on_their_way.values())
-            log.warning("round %d closes without a reply of clients %s", request.t, clients)
+        in_time = self._post.wait(self._settings.deadline, closes)
+        if on_their_way:
+            self._close_without(list(on_their_way.values()), request.t, in_time)
+            self._overdue |= {number: parcel.node for number, parcel in on_their_way.items()}
+
+    def _close_without(self, parcels: list[Parcel], t: int, in_time: bool) -> None:
+        """No reply of these; if all their time is over, they are silent."""
+        self.events["skipped" if in_time else "overdue"] += len(parcels)
+        if not in_time:
+            self._roster.silent |= {parcel.node for parcel in parcels}
+        clients = ", ".join(str(parcel.client) for parcel in parcels)
+        log.warning("round %d closes without a reply of clients %s", t, clients)
+
+    def _connected(self, asked: list[tuple[Order, int]]) -> int:
+        present = self._roster.present()
+        return sum(client in present for _, client in asked)
 
     def _post_all(self, request: Request, asked: list[tuple[Order, int]], forms: dict[str, Form]) -> dict[str, Parcel]:
         present = self._roster.present()
@@ -151,7 +180,7 @@ class FlowerEngine(Engine):
         contents = [write_instruction(self._header(request, one), payloads[one.order.role.name]) for one in parcels]
         self.wire["wire_bits_down"] += 8 * sum(map(size, contents))
         letters = [(parcel.node, content) for parcel, content in zip(parcels, contents, strict=True)]
-        ids = self._post.send(letters, "train", _OVERLAP * self._settings.deadline)
+        ids = self._post.send(letters, "train", _OVERLAP * self._settings.deadline, f"{request.t}")
         self.events["absent"] += ids.count("")
         return {number: parcel for number, parcel in zip(ids, parcels, strict=True) if number}
 
@@ -171,6 +200,7 @@ class FlowerEngine(Engine):
 
     def _receive(self, parcel: Parcel, reply: Message | None, accepted: Accepted) -> None:
         """Take a good reply in; count any other."""
+        self._roster.silent.discard(parcel.node)
         if reply is not None and reply.has_error():
             self._note("failed", parcel, str(reply.error.reason))
             return
@@ -180,11 +210,18 @@ class FlowerEngine(Engine):
             self._note("rejected", parcel, str(error))
             return
         if answer.refusal:
-            self._note("lost" if answer.refusal.startswith(LostVersion.__name__) else "failed", parcel, answer.refusal)
+            self._refused(parcel, answer.refusal)
             return
         if parcel.order.role.holds:
             self._held.accept(parcel.client, parcel.number)
         accepted[parcel.order.role.name, parcel.client] = answer
+
+    def _refused(self, parcel: Parcel, why: str) -> None:
+        if why.startswith(LostVersion.__name__):
+            self.lost.add(parcel.client)
+            self._note("lost", parcel, why)
+        else:
+            self._note("failed", parcel, why)
 
     def _opened(self, parcel: Parcel, reply: Message | None) -> Answer:
         """The answer in a reply; a `BadMessage` if it is anything else."""
@@ -202,8 +239,10 @@ class FlowerEngine(Engine):
     def _count_late(self) -> None:
         """Replies to exchanges that are closed: too late to count, worth knowing."""
         for number, reply in self._post.fetch(list(self._overdue)).items():
-            self._overdue.discard(number)
-            self.events["late"] += reply is None or reply.has_content()
+            node = self._overdue.pop(number)
+            if reply is None or reply.has_content():
+                self.events["late"] += 1
+                self._roster.silent.discard(node)
 
 
 def _stacked(order: Order, accepted: Accepted, rehearsals: dict[str, tuple[Form, dict[str, int]]]) -> Replies:

@@ -1,8 +1,9 @@
 """Which node is which client.
 
 Nodes come and go, and their ids are random; a client's number 0 … M−1 is in its SuperNode's own configuration, so every
-new node is asked. A number belongs to the first connected node that claims it; with a file of public keys, only to the
-node that has proved to own the key listed for it. So no node can speak for another client.
+new node is asked. A number belongs to the first connected node that claims it, unless that one has let a deadline pass
+and another has not; with a file of public keys, only to the node that has proved to own the key listed for it. So no
+node can speak for another client.
 """
 
 import logging
@@ -68,6 +69,7 @@ class Roster:
         self._again: dict[int, float] = {}  # node → when to ask it again
         self.sizes = Sizes(clients)
         self.refused = 0  # nodes that claimed what is not theirs
+        self.silent: set[int] = set()  # nodes that let a deadline pass and have not been heard of since
 
     def refresh(self) -> None:
         """See who is connected, ask newcomers who they are, and read what those asked before have answered."""
@@ -96,9 +98,9 @@ class Roster:
     def present(self) -> dict[int, int]:
         """client → node, for the clients that are connected."""
         present: dict[int, int] = {}
-        for node, client in self._claims.items():
-            if node in self._connected:
-                present.setdefault(client, node)
+        connected = [node for node in self._claims if node in self._connected]
+        for node in sorted(connected, key=lambda node: node in self.silent):  # stable: the first to claim comes first
+            present.setdefault(self._claims[node], node)
         return present
 
     def _hear(self, node: int, reply: Message | None) -> None:
@@ -125,7 +127,8 @@ class Roster:
     def _settle_disputes(self) -> None:
         """Count every node that claims a client another connected node has claimed before."""
         rightful = set(self.present().values())
-        pretenders = {node for node in self._claims if node in self._connected and node not in rightful}
+        connected = {node for node in self._claims if node in self._connected}
+        pretenders = connected - rightful - self.silent  # a silent one is dead rather than an impostor
         for node in pretenders - self._disputed:
             self._refuse(node, f"another connected node is client {self._claims[node]}")
         self._disputed = pretenders

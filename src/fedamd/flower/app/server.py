@@ -22,8 +22,9 @@ from torch import Tensor
 from fedamd.engines import Engine, make_engine
 from fedamd.errors import FedamdError
 from fedamd.flower.app.acknowledged import Acknowledged
-from fedamd.flower.app.engine import EVENTS, FlowerEngine
+from fedamd.flower.app.engine import FlowerEngine
 from fedamd.flower.app.mailbox import Mailbox
+from fedamd.flower.app.recorder import Recorder
 from fedamd.flower.app.roster import Roster, Sizes, read_keys
 from fedamd.flower.app.settings import FederationSettings, read_settings
 from fedamd.flower.app.task import FederatedTask, load_task
@@ -32,8 +33,7 @@ from fedamd.runs import checkpoint
 from fedamd.runs.config import Config
 from fedamd.runs.experiment import Experiment
 from fedamd.runs.folder import CONFIG, Folder
-from fedamd.runs.records import Record
-from fedamd.runs.rounds import START_UP, drive
+from fedamd.runs.rounds import drive
 from fedamd.runs.run import Run
 
 log = logging.getLogger("fedamd.flower")
@@ -47,7 +47,15 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """What Flower calls."""
     show_log()
+    logging.getLogger("flwr").addFilter(_sentence_for_traceback)
     lead(Mailbox(grid), context.run_config)
+
+
+def _sentence_for_traceback(record: logging.LogRecord) -> bool:
+    """Flower shows a traceback for whatever ends a run; a user's mistake is a sentence."""
+    if record.exc_info and isinstance(record.exc_info[1], FedamdError):
+        record.msg, record.args, record.exc_info = f"error: {record.exc_info[1]}", (), None
+    return True
 
 
 def show_log() -> None:
@@ -96,22 +104,36 @@ def _lead(post: Mailbox, config: Config, settings: FederationSettings, folder: F
     engine = FlowerEngine(
         post, roster, held, experiment.algorithm, settings, name, epoch, _evaluator(config, task, experiment)
     )
+    recorder = Recorder(folder, engine, held)
     folder.restore(run)
+    recorder.goes_on(run)
     if run.t:
-        engine.wire = {total: int(run.records[-1].extras[total]) for total in engine.wire}
         log.info("going on after %d rounds", run.t)
     if run.live:
         _gather(roster, config, settings)
-
-    def heard(which: Run, record: Record) -> None:
-        folder.add(which, record)
-        held.saved()
-        log.info("%s", _line(which, record))
-
-    drive([run], engine, heard)
+    _drive(run, engine, recorder, held, settings.renew)
     folder.finish(run, run.status)
     log.info("%s after %d rounds; records in %s", run.status, run.t, folder.path)
     return run
+
+
+def _drive(run: Run, engine: FlowerEngine, recorder: Recorder, held: Acknowledged, renew: bool) -> None:
+    """To the end. Where a client has lost what it held, the server's sum of what clients hold has a part that nobody
+    can take out again: a new start-up pass at the present model replaces it, once for each client that loses something.
+    """
+    excused: set[int] = set()
+
+    def must_renew() -> bool:
+        return renew and bool(engine.lost - excused)
+
+    drive([run], engine, recorder, must_renew)
+    while run.live and must_renew():
+        excused.update(engine.lost)
+        log.warning("clients %s have lost what they held: all begin anew", ", ".join(map(str, sorted(engine.lost))))
+        held.forget()
+        recorder.begins_anew(run)
+        run.started = False
+        drive([run], engine, recorder, must_renew)
 
 
 def _folder(path: Path, config: Config) -> Folder:
@@ -168,13 +190,3 @@ def _gather(roster: Roster, config: Config, settings: FederationSettings) -> Non
     log.info("waiting up to %g s for %d clients", settings.start_wait, wanted)
     present = roster.wait_for(wanted, settings.start_wait)
     log.info("%d of %d clients are connected", present, config.clients)
-
-
-def _line(run: Run, record: Record) -> str:
-    """A round in one line of the log."""
-    numbers = {"loss": record.loss} | record.metrics
-    measured = [f"{name} {value:.4g}" for name, value in numbers.items() if value is not None]
-    counts = {"missing": record.missing, "rejected": record.rejected} | record.extras
-    troubles = [f"{counts[event]} {event}" for event in ("missing", *EVENTS) if counts[event]]
-    head = "start-up" if record.round == START_UP else f"round {run.t}/{run.config.rounds}"
-    return "  ".join([head, *measured, *troubles, f"{record.seconds:.1f} s"])

@@ -27,11 +27,17 @@ class FederationSettings(BaseModel):
     )
     folder: str = Field(default="runs/federation", description="where the server keeps the records of the run")
     deadline: float = Field(default=600, gt=0, description="seconds the clients have to answer an exchange")
+    close_at: float = Field(
+        default=1, gt=0, le=1, description="share of accepted replies at which an exchange closes; 1 waits for all"
+    )
     min_replies: int = Field(default=1, ge=1, description="the quorum: accepted replies an exchange must have")
     attempts: int = Field(default=3, ge=1, description="how often an exchange below its quorum is tried in all")
     retry_after: float = Field(default=10, ge=0, description="seconds between two attempts")
     start_clients: int | None = Field(default=None, ge=1, description="connected clients to wait for (default: all)")
     start_wait: float = Field(default=120, ge=0, description="seconds to wait for them, then to go without")
+    renew: bool = Field(
+        default=True, description="when a client has lost what it held, have all clients compute it anew"
+    )
     keys: str = Field(default="", description="file of the clients' public keys, a line '<client> <OpenSSH key>' each")
 
 

@@ -160,7 +160,7 @@ def _node_config(words: str) -> dict[str, Any]:
         config: dict[str, Any] = private_flwr.parse_config_args([words] if words else None)
     except (click.ClickException, OSError, ValueError) as error:
         raise FedamdError(f"--node-config: {error}") from None
-    return config
+    return {"watchdog": True} | config
 
 
 def _leave_on_signals() -> None:

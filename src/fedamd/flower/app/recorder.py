@@ -1,0 +1,61 @@
+"""What is written down after every round of a federation: the ordinary record, the faults beside it, a checkpoint."""
+
+import logging
+from dataclasses import fields
+
+from fedamd.flower.app.acknowledged import Acknowledged
+from fedamd.flower.app.engine import EVENTS, FlowerEngine
+from fedamd.runs.folder import Folder
+from fedamd.runs.ledger import Ledger
+from fedamd.runs.records import Record
+from fedamd.runs.rounds import START_UP
+from fedamd.runs.run import Run
+
+log = logging.getLogger("fedamd.flower")
+
+
+class Recorder:
+    """Listens to a run, and writes it into its folder."""
+
+    def __init__(self, folder: Folder, engine: FlowerEngine, held: Acknowledged) -> None:
+        self._folder = folder
+        self._engine = engine
+        self._held = held
+        self._before = Ledger()  # the costs of the start-up pass, when another one begins
+
+    def goes_on(self, run: Run) -> None:
+        """The totals of a run that was begun before."""
+        if run.t:
+            self._engine.wire = {total: int(run.records[-1].extras[total]) for total in self._engine.wire}
+
+    def begins_anew(self, run: Run) -> None:
+        """The next start-up pass is one in the middle of the run: it has no line of its own, and counts."""
+        self._before = Ledger(**run.start_up.totals())
+        self._engine.events["renewed"] += 1
+        self._engine.renewing = True
+
+    def __call__(self, run: Run, record: Record) -> None:
+        if self._engine.renewing:
+            self._engine.renewing = False
+            self._charge_to_the_run(run)
+            run.records.pop()
+            return
+        self._folder.add(run, record)
+        self._held.saved()
+        log.info("%s", _line(run, record))
+
+    def _charge_to_the_run(self, run: Run) -> None:
+        for total in fields(Ledger):
+            spent = getattr(run.start_up, total.name) - getattr(self._before, total.name)
+            setattr(run.ledger, total.name, getattr(run.ledger, total.name) + spent)
+        run.start_up = self._before
+
+
+def _line(run: Run, record: Record) -> str:
+    """A round in one line of the log."""
+    numbers = {"loss": record.loss} | record.metrics
+    measured = [f"{name} {value:.4g}" for name, value in numbers.items() if value is not None]
+    counts = {"missing": record.missing, "rejected": record.rejected} | record.extras
+    troubles = [f"{counts[event]} {event}" for event in ("missing", *EVENTS) if counts[event]]
+    head = "start-up" if record.round == START_UP else f"round {run.t}/{run.config.rounds}"
+    return "  ".join([head, *measured, *troubles, f"{record.seconds:.1f} s"])
