@@ -3,15 +3,17 @@
 import json
 import shutil
 import tomllib
+from dataclasses import replace
 
 import pytest
 import torch
 
 import fedamd
 from fedamd import FedAMD
-from fedamd.errors import FedamdError
+from fedamd.errors import FedamdError, FedamdWarning
 from fedamd.runs import checkpoint
 from fedamd.runs.folder import Folder, default_folder
+from fedamd.runs.sealed import read_json, sealed_json, sealed_toml
 
 CONFIG = {
     "data": {"name": "quadratic", "dimension": 4, "samples": 3},
@@ -38,6 +40,7 @@ def test_what_a_run_leaves(run):
         "environment.json",
         "metrics.jsonl",
         "checkpoint.safetensors",
+        "checkpoint.previous.safetensors",
         "model.safetensors",
         "summary.json",
     }
@@ -80,16 +83,29 @@ def test_the_command_of_a_killed_run_cuts_its_metrics(run):
         ),
     ],
 )
-def test_a_damaged_checkpoint_is_refused_and_nothing_overwritten(run, damage, says):
-    damage(run / "checkpoint.safetensors")
-    before = contents(run)
+def test_a_damaged_checkpoint_is_not_used(run, damage, says, tmp_path):
+    """The one before is; without it the run is refused, and nothing overwritten."""
+    (alone := tmp_path / "alone").mkdir()
+    for path in run.iterdir():
+        if path.name != "checkpoint.previous.safetensors":
+            shutil.copy(path, alone)
+    damage(alone / "checkpoint.safetensors")
+    before = contents(alone)
     with pytest.raises(FedamdError, match=f"checkpoint.safetensors.*{says}"):
-        fedamd.resume(run, rounds=8)
-    assert contents(run) == before
+        fedamd.resume(alone, rounds=8)
+    assert contents(alone) == before
+
+    whole = fedamd.run(CONFIG, rounds=8)
+    damage(run / "checkpoint.safetensors")
+    with pytest.warns(FedamdWarning, match=f"going on from the checkpoint before, t = 4: .*{says}"):
+        result = fedamd.resume(run, rounds=8)
+    assert torch.equal(result.x, whole.x)
+    assert checkpoint.load(run / "checkpoint.safetensors")[1]["t"] == 8
+    assert checkpoint.load(run / "checkpoint.previous.safetensors")[1]["t"] == 6
 
 
 @pytest.mark.parametrize(
-    ("line", "says"), [("{oops", "not valid JSON"), ("{}", "not the record of a round"), ("3", "not the record")]
+    ("line", "says"), [("{oops", "not valid JSON"), ("{}", "not as it was written"), ("3", "not the record")]
 )
 def test_damaged_metrics_are_refused_with_the_line(run, line, says):
     lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
@@ -155,12 +171,80 @@ def test_objects_of_a_run_must_be_given_again(tmp_path):
     assert torch.equal(result.x, whole.x)
 
 
-def test_a_run_killed_while_its_folder_was_made_can_be_resumed(run):
+def test_a_run_killed_while_its_folder_was_made_can_be_begun_again(run):
+    """The environment comes first, and a file that was being written may lie about."""
     whole = checkpoint.load(run / "model.safetensors")[0]["x"]
     for path in run.iterdir():
-        if path.name != "config.toml":
+        if path.name != "environment.json":
             path.unlink()
-    assert torch.equal(fedamd.resume(run).x, whole)
+    (run / ".config.toml.12345.part").write_text("half")
+    assert torch.equal(fedamd.run(CONFIG, out=run).x, whole)
+    assert not list(run.glob("*.part"))
+
+
+def test_a_run_does_not_go_on_without_knowing_what_it_was_begun_with(run):
+    (run / "environment.json").unlink()
+    with pytest.raises(FedamdError, match=r"environment\.json is missing: it says what the run was begun with"):
+        fedamd.resume(run)
+
+
+@pytest.mark.parametrize("lines", [0, 1, 4, 6])
+def test_metrics_that_end_too_early_are_noticed(run, lines):
+    """The checkpoints are of t = 6 and t = 4: they need lines up to rounds 5 and 3, seven and five of them."""
+    whole = [json.loads(line)["loss"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+    kept = (run / "metrics.jsonl").read_text().splitlines(keepends=True)[:lines]
+    (run / "metrics.jsonl").write_text("".join(kept))
+    if lines < 5:
+        before = contents(run)
+        with pytest.raises(FedamdError, match=r"cannot go on: .*metrics\.jsonl should have rounds −1 … 5, each once"):
+            fedamd.resume(run)
+        assert contents(run) == before
+    else:
+        with pytest.warns(FedamdWarning, match="the checkpoint before, t = 4"):
+            assert [record["loss"] for record in fedamd.resume(run).metrics] == whole
+
+
+def test_metrics_of_another_run_are_noticed(run, tmp_path):
+    """Each line is right, but they are not what this run wrote."""
+    fedamd.run(CONFIG, out=tmp_path / "other", seed=1)
+    shutil.copy(tmp_path / "other" / "metrics.jsonl", run)
+    with pytest.raises(FedamdError, match=r"metrics\.jsonl is not what the run had written by then"):
+        fedamd.resume(run)
+
+
+def resealed(path, change) -> None:
+    """A change by somebody who knows about the checksum."""
+    path.write_text(sealed_toml(change(path.read_text().rpartition("# check")[0])))
+
+
+def test_a_config_changed_by_hand_is_noticed(run):
+    path = run / "config.toml"
+    written = path.read_text()
+    path.write_text(written.replace("seed = 0", "seed = 1"))
+    with pytest.raises(FedamdError, match=r"config\.toml is not as it was written: undo the change"):
+        fedamd.resume(run)
+    path.write_text(written)
+    resealed(path, lambda text: text.replace("seed = 0", "seed = 1"))
+    with pytest.raises(FedamdError, match=r"config\.toml changed since it was written"):
+        fedamd.resume(run)
+    path.write_text(written)
+    assert fedamd.resume(run, rounds=7).summary["rounds"] == 7
+
+
+def test_other_data_of_the_same_name_are_noticed(tmp_path):
+    data = fedamd.data.load("quadratic", clients=5, dimension=4, samples=3)
+    fedamd.run(CONFIG, dataset=data, out=tmp_path / "run")
+    other = replace(data, inputs=data.inputs + 1)
+    with pytest.raises(FedamdError, match=r"the data changed since it was written \(content was \w+, is \w+\)"):
+        fedamd.resume(tmp_path / "run", dataset=other)
+    fedamd.resume(tmp_path / "run", dataset=data)
+
+
+def test_an_older_environment_is_told(run):
+    told = read_json(run / "environment.json")
+    (run / "environment.json").write_text(sealed_json(told | {"packages": {"torch": "1.0"}}))
+    with pytest.warns(FedamdWarning, match=r"PyTorch was 1\.0 and is .*: the last bits may differ"):
+        fedamd.resume(run)
 
 
 def test_two_processes_do_not_work_in_one_folder(run):

@@ -16,8 +16,8 @@ from typing import Any
 from fedamd.algorithms import ALGORITHMS
 from fedamd.engines.distributed import in_step, join
 from fedamd.errors import FedamdError
+from fedamd.files import write_text
 from fedamd.registry import suggestion
-from fedamd.runs import checkpoint
 from fedamd.runs.api import run
 from fedamd.runs.config import Config, load_config
 from fedamd.runs.folder import refuse_taken
@@ -176,9 +176,9 @@ def _costs(totals: Mapping[str, int] | None) -> dict[str, int | None]:
 
 def _write(out: Path, target: float, rows: Sequence[Summary]) -> None:
     content = {"target_accuracy": target, "methods": list(rows)}
-    checkpoint.write_text(out / "comparison.json", json.dumps(content, indent=2) + "\n")
+    write_text(out / "comparison.json", json.dumps(content, indent=2) + "\n")
     table = io.StringIO()
     writer = csv.DictWriter(table, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    checkpoint.write_text(out / "comparison.csv", table.getvalue())
+    write_text(out / "comparison.csv", table.getvalue())

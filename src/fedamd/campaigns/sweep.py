@@ -25,14 +25,15 @@ from typing import Any
 from fedamd.campaigns.grid import Grid, Point
 from fedamd.engines.distributed import Ranks
 from fedamd.errors import FedamdError
-from fedamd.runs import checkpoint
+from fedamd.files import exclusively, write_text
 from fedamd.runs.api import deferred_interrupt, engine_for
 from fedamd.runs.config import Config, load_config, to_toml
 from fedamd.runs.experiment import build_experiment, data_options
-from fedamd.runs.folder import CONFIG, SUMMARY, Folder, exclusively, read_json
+from fedamd.runs.folder import CONFIG, SUMMARY, Folder
 from fedamd.runs.records import Record
 from fedamd.runs.rounds import drive
 from fedamd.runs.run import Listener, Run
+from fedamd.runs.sealed import read_json
 from fedamd.runs.summary import Summary
 from fedamd.torchrun import processes
 
@@ -140,7 +141,7 @@ def _claim(planned: Plan) -> None:
         if any(planned.folder.iterdir()):
             raise FedamdError(f"{planned.folder} is not empty and holds no sweep: choose another --out")
         own = {"grid": planned.grid.axes, "first": plain[0], "digest": digest}
-        checkpoint.write_text(path, json.dumps(own, indent=2) + "\n")
+        write_text(path, json.dumps(own, indent=2) + "\n")
         return
     try:
         begun = json.loads(path.read_text(encoding="utf-8"))
@@ -251,11 +252,11 @@ def _write(result: Sweep) -> None:
     ]
     best = result.best
     content = {"best": best.point if best else None, "points": rows}
-    checkpoint.write_text(result.folder / "sweep.json", json.dumps(content, indent=2) + "\n")
+    write_text(result.folder / "sweep.json", json.dumps(content, indent=2) + "\n")
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    checkpoint.write_text(result.folder / "sweep.csv", text.getvalue())
+    write_text(result.folder / "sweep.csv", text.getvalue())
     if best:
-        checkpoint.write_text(result.folder / "best.toml", to_toml(best.config.plain()))
+        write_text(result.folder / "best.toml", to_toml(best.config.plain()))

@@ -11,7 +11,7 @@ Without torchrun there is one rank that owns every client: a run whose other pro
 import atexit
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -141,7 +141,7 @@ class ShardedStore(MemoryStore):
             local.setdefault(name, torch.zeros(0, *width, dtype=getattr(torch, dtype), device=self._device))
         return {name: torch.cat(_gather_rows(local[name], counts)) for name in layouts}
 
-    def restore(self, tensors: dict[str, Tensor]) -> None:
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
         own = torch.tensor([self._ranks.owns(client) for client in tensors["clients"].tolist()], dtype=torch.bool)
         super().restore({name: stack[own.to(stack.device)] for name, stack in tensors.items()})
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from fedamd.errors import FedamdError
 from fedamd.runs.config import Config
-from fedamd.runs.folder import CONFIG, SUMMARY, Folder, read_json
+from fedamd.runs.folder import CONFIG, SUMMARY, Folder
 from fedamd.runs.records import Record
+from fedamd.runs.sealed import read_json
 from fedamd.runs.summary import Summary
 
 

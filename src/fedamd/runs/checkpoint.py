@@ -1,23 +1,31 @@
-"""Checkpoints: one safetensors file, tensors and in its header the rest as JSON. Loading one can run no code."""
+"""Checkpoints: one safetensors file, tensors and in its header the rest as JSON. Loading one can run no code.
 
-import contextlib
+The facts in the header of format 2 end with a checksum of every tensor and one of the facts themselves: a file in which
+anything has changed is refused. Format 1 had no checksums; it is still read.
+"""
+
+import hashlib
 import json
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
 from fedamd.errors import FedamdError
+from fedamd.files import refuse_special, replacing
+from fedamd.runs.sealed import digest
 
-_FORMAT = "fedamd checkpoint 1"
+_FORMAT = "fedamd checkpoint 2"
+_OLD_FORMAT = "fedamd checkpoint 1"
+_TENSORS, _CHECK = "tensors", "check"
 
 
-def save(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-    """Write both, atomically: after a crash the file is the old one or the new one, whole."""
+def save(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any], keep: Path | None = None) -> None:
+    """Write both, atomically: after a crash the file is the old one (here, or under the name `keep`) or the new one."""
     apart: dict[str, Tensor] = {}
     storages: set[int] = set()
     for name, tensor in tensors.items():
@@ -26,37 +34,51 @@ def save(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) ->
             own = own.clone()
         storages.add(own.untyped_storage().data_ptr())
         apart[name] = own
-    with replacing(path) as temporary:
-        save_file(apart, temporary, metadata={_FORMAT: json.dumps(facts)})  # one entry: several have no fixed order
+    told = dict(facts) | {_TENSORS: {name: tensor_digest(tensor) for name, tensor in apart.items()}}
+    header = json.dumps(told | {_CHECK: digest(json.dumps(told))})
+    try:
+        with replacing(path, keep) as temporary:
+            save_file(apart, temporary, metadata={_FORMAT: header})  # one entry: several have no fixed order
+    except SafetensorError as error:
+        raise FedamdError(f"cannot write {path}: {error}") from None
 
 
 def load(path: Path, device: str = "cpu") -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The tensors and the facts; a file that is not a whole checkpoint is a `FedamdError`."""
+    refuse_special(path)
     try:
-        with safe_open(path, framework="pt", device=device) as file:
+        with safe_open(path, framework="pt", device="cpu") as file:
             metadata = file.metadata() or {}
-            if _FORMAT not in metadata:
+            if _FORMAT not in metadata and _OLD_FORMAT not in metadata:
                 raise FedamdError(f"{path} is not a checkpoint of this program")
-            facts: dict[str, Any] = json.loads(metadata[_FORMAT])
-            return {name: file.get_tensor(name) for name in file.keys()}, facts  # noqa: SIM118  not a dict
-    except (OSError, SafetensorError, json.JSONDecodeError) as error:
+            # cloned, since the memory of a file is not aligned as PyTorch's own is, and sums depend on that
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118  not a dict
+        facts = json.loads(metadata.get(_FORMAT) or metadata[_OLD_FORMAT])
+        if not isinstance(facts, dict):
+            raise ValueError("its facts are not keys and values")
+        if _FORMAT in metadata:
+            _check(tensors, facts, metadata[_FORMAT])
+    except FedamdError:
+        raise
+    except (OSError, SafetensorError, ValueError, TypeError, RecursionError) as error:
         raise FedamdError(f"the checkpoint {path} cannot be read (damaged or cut short?): {error}") from None
+    return {name: tensor.to(device) for name, tensor in tensors.items()}, facts
 
 
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary file beside `path` that takes its place once it is complete and on disk."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+def tensor_digest(tensor: Tensor) -> str:
+    """Sixteen hex digits of a tensor's type, shape and bytes."""
+    own = tensor.detach().cpu().contiguous()
+    hashed = hashlib.sha256(f"{own.dtype} {tuple(own.shape)} ".encode())
+    hashed.update(own.reshape(-1).view(torch.uint8).numpy().data if own.numel() else b"")
+    return hashed.hexdigest()[:16]
 
 
-def write_text(path: Path, text: str) -> None:
-    """A text file, atomically."""
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+def _check(tensors: Mapping[str, Tensor], facts: dict[str, Any], header: str) -> None:
+    """Take the checksums out of the facts, and find what does not agree with them."""
+    told = facts.pop(_CHECK, None)
+    if header != json.dumps(facts | {_CHECK: digest(json.dumps(facts))}) or told is None:
+        raise ValueError("its facts are not as they were written")
+    written = facts.pop(_TENSORS)
+    for name in written.keys() | tensors.keys():
+        if name not in tensors or written.get(name) != tensor_digest(tensors[name]):
+            raise ValueError(f"its tensor {name} is not as it was written")

@@ -1,47 +1,47 @@
-"""The folder of a run: resolved config, environment, metrics, summary, checkpoint, final model.
+"""The folder of a run: resolved config, environment, metrics, summary, checkpoints, final model.
 
-config.toml             every setting, defaults filled in
-environment.json        versions, commit, hardware, command line, and what theory settled
-metrics.jsonl           a line for every round (round −1 is the start-up)
-checkpoint.safetensors  the newest state a run can go on from
-model.safetensors       the final model x
-summary.json            written when the run ends
+config.toml                      every setting, defaults filled in
+environment.json                 versions, commit, hardware, command line, and what theory settled
+metrics.jsonl                    a line for every round (round −1 is the start-up)
+checkpoint.safetensors           the newest state a run can go on from
+checkpoint.previous.safetensors  the one before, should the newest be damaged
+held.sqlite                      what clients hold, with client_store = "disk"
+model.safetensors                the final model x
+summary.json                     written when the run ends
+
+What a checkpoint relies on is on disk before it, and what it replaces goes after it: the metrics are synced, what
+clients hold is committed, the checkpoint is synced, its name is synced; only then is anything older forgotten. Every
+file carries checksums, and a checkpoint says which settings, data and model it belongs to (`identity`): whatever is
+not as it was written is refused when the run goes on.
 """
 
-import json
-import os
-import platform
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+import tomllib
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
-from functools import cache
-from importlib import metadata
+from functools import cached_property
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
-import torch
-
-from fedamd.engines.client_store import DiskStore
-from fedamd.errors import FedamdError
-from fedamd.registry import importable, user_folders
+from fedamd.engines.disk_store import DiskStore
+from fedamd.errors import FedamdError, FedamdWarning
+from fedamd.files import exclusively, is_debris, make_folder, read_text, write_text
+from fedamd.registry import importable
 from fedamd.runs import checkpoint
 from fedamd.runs.config import Config, load_config, to_toml
+from fedamd.runs.environment import differences, environment
+from fedamd.runs.identity import CHANGEABLE, identity, parameter_shapes, refuse_other
+from fedamd.runs.metrics import Metrics
 from fedamd.runs.records import Record
 from fedamd.runs.run import Run
+from fedamd.runs.sealed import FORMAT, is_sealed_toml, read_json, sealed_json, sealed_toml
 from fedamd.runs.summary import Summary, summarise
 
-try:
-    import fcntl
-except ImportError:  # no locks on this system
-    fcntl = None  # type: ignore[assignment]
-
 CONFIG, ENVIRONMENT, METRICS = "config.toml", "environment.json", "metrics.jsonl"
-CHECKPOINT, MODEL, SUMMARY, HELD = "checkpoint.safetensors", "model.safetensors", "summary.json", "held.sqlite"
-_CHANGEABLE = frozenset(  # in a run that has begun: what leaves its trajectory alone
-    ("rounds", "target_accuracy", "evaluate_every", "checkpoint_every", "engine", "oracle", "device", "micro_batch")
-)
+CHECKPOINT, PREVIOUS = "checkpoint.safetensors", "checkpoint.previous.safetensors"
+MODEL, SUMMARY, HELD = "model.safetensors", "summary.json", "held.sqlite"
 
 
 class Folder:
@@ -50,6 +50,9 @@ class Folder:
     def __init__(self, path: Path, writes: bool = True) -> None:
         self.path = path
         self._writes = writes  # of several processes in one run, only one does
+        self._lock: ExitStack | None = None
+        self._bound: dict[str, Any] = {}  # what checkpoints are bound to, once it is known
+        self._newest: int | None = None  # t of the good checkpoint under CHECKPOINT, which becomes the one before
 
     @classmethod
     def create(
@@ -60,24 +63,23 @@ class Folder:
         given: Mapping[str, str] | None = None,
         theory: Mapping[str, Any] | None = None,
     ) -> "Folder":
-        """A new folder for a new run; one that already holds something is left alone.
+        """A new folder for a new run, locked until `alone` ends; one that already holds something is left alone.
 
         `given` are the objects that stand in for sections of the config, in words; `theory` is what theory settled.
         """
         if not writes:
             return cls(path, writes)
         refuse_taken(path)
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise FedamdError(f"cannot create {path}: {error.strerror}") from None
-        checkpoint.write_text(path / CONFIG, to_toml(config.plain()))
-        checkpoint.write_text(
-            path / ENVIRONMENT,
-            json.dumps(environment(config) | {"given": dict(given or {}), "theory": dict(theory or {})}, indent=2)
-            + "\n",
-        )
-        return cls(path)
+        make_folder(path)
+        with ExitStack() as lock:
+            lock.enter_context(exclusively(path))
+            refuse_taken(path)  # another process may have been faster
+            told = environment(config) | {"given": dict(given or {}), "theory": dict(theory or {})}
+            write_text(path / ENVIRONMENT, sealed_json(told))
+            write_text(path / CONFIG, sealed_toml(to_toml(config.plain())))  # last: from now on this is a run
+            folder = cls(path)
+            folder._lock = lock.pop_all()
+        return folder
 
     @classmethod
     def open(cls, path: Path, writes: bool = True) -> "Folder":
@@ -89,28 +91,41 @@ class Folder:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Refuse to share the folder with another process; the system lets go of it however this one ends."""
-        with exclusively(self.path) if self._writes else nullcontext():
+        with self._lock or ExitStack() as lock:
+            if self._writes and self._lock is None:
+                lock.enter_context(exclusively(self.path))
             yield
+
+    # --- what it says ---
 
     def config(self, changes: Mapping[str, Any] | None = None, *, stored: bool = False) -> Config:
         """The run's config; only what leaves its trajectory alone may be changed. `stored` imports no user's code."""
         for key in changes or {}:
-            if key not in _CHANGEABLE:
+            if key not in CHANGEABLE:
                 raise FedamdError(
-                    f"{key} cannot change in a run that has begun; what can is {', '.join(sorted(_CHANGEABLE))}"
+                    f"{key} cannot change in a run that has begun; what can is {', '.join(sorted(CHANGEABLE))}"
                 )
+        self._settings()
         for folder in [] if stored else self.environment().get("modules", []):
             importable(Path(folder))
         return load_config(self.path / CONFIG, changes, stored=stored)
 
     def environment(self) -> dict[str, Any]:
-        """What environment.json says; nothing where the run was killed before it was written."""
+        """What environment.json says; a run of format 1 may have been killed before it was written."""
         path = self.path / ENVIRONMENT
-        return read_json(path) if path.exists() else {}
+        if path.exists():
+            return read_json(path)
+        if (self.path / CONFIG).exists() and is_sealed_toml(read_text(self.path / CONFIG)):
+            raise FedamdError(f"{path} is missing: it says what the run was begun with")
+        return {}
+
+    def metrics(self) -> list[Record]:
+        """The lines written so far; a last line that was cut short does not count."""
+        return self._metrics.read()
 
     def check_given(self, given: Mapping[str, str]) -> None:
         """Refuse to go on without the objects the run began with, or with others."""
-        begun = self.environment().get("given", {})
+        begun = self._given()
         for name in begun.keys() | given.keys():
             if begun.get(name) != given.get(name):
                 raise FedamdError(
@@ -120,159 +135,155 @@ class Folder:
     def held(self) -> DiskStore:
         return DiskStore(self.path / HELD)
 
-    def restore(self, run: Run) -> None:
-        """Put the run back to its last checkpoint, and cut the metrics to the rounds done then."""
-        if (self.path / CHECKPOINT).exists():
-            tensors, facts = checkpoint.load(self.path / CHECKPOINT)
-            x = tensors.get("state.x")
-            if "t" not in facts or x is None or x.shape != run.state.x.shape:
-                raise FedamdError(f"{self.path / CHECKPOINT} is not a checkpoint of the run in {self.path}")
-            if facts["t"] > run.config.rounds:
-                raise FedamdError(f"rounds is {run.config.rounds}, but {facts['t']} rounds are done in {self.path}")
-            run.restore(tensors, facts)
-            run.status = "running" if run.status == "finished" and run.t < run.config.rounds else run.status
-        elif isinstance(run.site.held, DiskStore):
-            run.site.held.rewind(-2)  # before the start-up
-        done = [record for record in self.metrics() if record.round < run.t] if run.started else []
-        run.records = done
-        if self._writes:
-            checkpoint.write_text(self.path / METRICS, "".join(map(_line, done)))
-            checkpoint.write_text(self.path / CONFIG, to_toml(run.config.plain()))
+    # --- going on ---
 
-    def metrics(self) -> list[Record]:
-        """The lines written so far; a last line that was cut short does not count."""
-        path = self.path / METRICS
-        if not path.exists():
-            return []
-        lines = path.read_bytes().decode("utf-8", errors="replace").split("\n")
-        records = []
-        for number, line in enumerate(lines[:-1], start=1):
+    def restore(self, run: Run) -> None:
+        """Put the run back to its newest good checkpoint, and cut the metrics to the rounds done then."""
+        found = [path for path in (self.path / CHECKPOINT, self.path / PREVIOUS) if path.exists()]
+        refusals: list[str] = []
+        for path in found:
             try:
-                records.append(Record.from_json(json.loads(line)))
-            except json.JSONDecodeError:
-                raise FedamdError(f"{path}, line {number}: not valid JSON") from None
-            except ValueError as error:
-                raise FedamdError(f"{path}, line {number}: {error}") from None
-        return records
+                self._go_back(run, path)
+                break
+            except FedamdError as error:
+                refusals.append(str(error))
+        if run.started:
+            self._tell(run, refusals)
+        elif refusals:
+            raise FedamdError(f"{self.path} cannot go on: {'; '.join(dict.fromkeys(refusals))}")
+        else:
+            run.site.held.rewind(None)
+        if run.t > run.config.rounds:
+            raise FedamdError(f"rounds is {run.config.rounds}, but {run.t} rounds are done in {self.path}")
+        run.status = "running" if run.status == "finished" and run.t < run.config.rounds else run.status
+        if self._writes:
+            self._metrics.cut(len(run.records))
+            self._keep_changes(run.config)
 
     def add(self, run: Run, record: Record) -> None:
         """A line of metrics, and a checkpoint when one is due."""
         if self._writes:
-            with (self.path / METRICS).open("a", encoding="utf-8") as file:
-                file.write(_line(record))
+            self._metrics.add(record)
         if run.t % run.config.checkpoint_every == 0 or not run.live:
             self.save(run)
 
     def save(self, run: Run) -> None:
-        """A checkpoint of the run as it is between two rounds."""
-        held = run.site.held
-        if isinstance(held, DiskStore):
-            held.flush(run.t)
+        """A checkpoint of the run as it is between two rounds; what it needs is on disk before it, see above."""
+        run.site.held.commit(run.t)
         tensors = run.tensors()  # on every process: what its clients hold is gathered from all
-        if self._writes:
-            checkpoint.save(self.path / CHECKPOINT, tensors, run.facts())
-        if isinstance(held, DiskStore):
-            held.forget_before(run.t)
+        if not self._writes:
+            return
+        self._metrics.sync()
+        facts = run.facts() | {"run": self._identity(run), "metrics": self._metrics.digest}
+        keep = self.path / PREVIOUS if self._newest not in (None, run.t) else None
+        checkpoint.save(self.path / CHECKPOINT, tensors, facts, keep)
+        self._newest = run.t
 
     def finish(self, run: Run, status: str) -> Summary:
         """The summary and the final model."""
         summary = summarise(run, status)
         if self._writes:
-            checkpoint.save(self.path / MODEL, {"x": run.state.x}, {"parameters": parameter_shapes(run)})
-            checkpoint.write_text(self.path / SUMMARY, json.dumps(summary, indent=2) + "\n")
+            checkpoint.save(
+                self.path / MODEL, {"x": run.state.x}, {"parameters": parameter_shapes(run.experiment.model)}
+            )
+            write_text(self.path / SUMMARY, sealed_json(summary))
         return summary
 
+    # --- inside ---
 
-@contextmanager
-def exclusively(path: Path) -> Iterator[None]:
-    """Hold the lock of a folder; a second holder is refused."""
-    if fcntl is None:
-        yield
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
+    @cached_property
+    def _metrics(self) -> Metrics:
+        return Metrics(self.path / METRICS, self._sealed)
+
+    @property
+    def _sealed(self) -> bool:
+        """Whether files carry checksums: in a folder of format 1 they do not."""
+        return FORMAT in self.environment()
+
+    def _given(self) -> dict[str, Any]:
+        given = self.environment().get("given", {})
+        return given if isinstance(given, dict) else {}
+
+    def _settings(self) -> dict[str, Any]:
+        """What config.toml says, which nobody may have changed by hand."""
+        text = read_text(self.path / CONFIG)
+        if self._sealed and not is_sealed_toml(text):
+            raise FedamdError(
+                f"{self.path / CONFIG} is not as it was written: undo the change; what may change in a run that has "
+                f"begun ({', '.join(sorted(CHANGEABLE))}) is given with --set when it goes on"
+            )
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FedamdError(f"another process is at work in {path}") from None
-        yield
-    finally:
-        os.close(descriptor)
+            return tomllib.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise FedamdError(f"{self.path / CONFIG} is not valid TOML: {error}") from None
 
+    def _keep_changes(self, config: Config) -> None:
+        """Write down what was changed for the rest of the run; defaults that this version has on top are not added."""
+        before = self._settings()
+        changed = {key: value for key, value in config.plain().items() if key in CHANGEABLE and key in before}
+        new = {key: value for key, value in config.plain().items() if key == "target_accuracy"}
+        after = before | changed | new
+        if after != before:
+            text = to_toml(after)
+            write_text(self.path / CONFIG, sealed_toml(text) if self._sealed else text)
 
-def _line(record: Record) -> str:
-    return json.dumps(record.to_json()) + "\n"
+    def _identity(self, run: Run) -> dict[str, Any]:
+        self._bound = self._bound or identity(self._settings(), self._given(), run.experiment)
+        return self._bound
 
+    def _go_back(self, run: Run, path: Path) -> None:
+        """Put the run back to this checkpoint; where that cannot be, nothing has changed on disk."""
+        tensors, facts = checkpoint.load(path)
+        try:
+            t, x = facts["t"], tensors["state.x"]
+            if not isinstance(t, int) or t < 0 or x.shape != run.state.x.shape or x.dtype != run.state.x.dtype:
+                raise ValueError("its round, or its x, is not one of this run")
+            if "run" in facts:  # format 1 had no such thing
+                refuse_other(facts["run"], self._identity(run))
+            records, digest = self._metrics.until(t)
+            if facts.get("metrics", digest) != digest:
+                raise FedamdError(f"{self.path / METRICS} is not what the run had written by then")
+            run.restore(tensors, facts)
+        except FedamdError as error:
+            raise FedamdError(f"{path} cannot be used: {error}") from None
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise FedamdError(f"{path} is not a checkpoint of the run in {self.path}: {error}") from None
+        run.records = records
 
-def parameter_shapes(run: Run) -> dict[str, list[int]]:
-    """How the flat vector x divides into the model's parameters."""
-    return {name: list(parameter.shape) for name, parameter in run.experiment.model.named_parameters()}
+    def _tell(self, run: Run, refusals: list[str]) -> None:
+        """Say what may surprise, and remember whether the newest checkpoint is good."""
+        if refusals:
+            warnings.warn(
+                f"going on from the checkpoint before, t = {run.t}: {refusals[0]}", FedamdWarning, stacklevel=3
+            )
+        elif (self.path / CHECKPOINT).exists():
+            self._newest = run.t
+        for difference in differences(self.environment(), run.config):
+            warnings.warn(f"{self.path}: {difference}: the last bits may differ", FedamdWarning, stacklevel=3)
 
 
 def default_folder(config: Config, parent: Path = Path("runs")) -> Path:
-    """A name that says what the run is, and that no other run has."""
-    stem = f"{datetime.now():%Y%m%d-%H%M%S}-{config.algorithm.name}-{config.data.name}-seed{config.seed}"
-    names = (f"{stem}-{number}" if number else stem for number in range(10_000))
-    return next(path for path in (parent / name for name in names) if not path.exists())
-
-
-def environment(config: Config, command: Sequence[str] | None = None) -> dict[str, Any]:
-    """What a reader needs to repeat the run."""
-    packages = {name: version for name in ("fedamd", "numpy", "flwr") if (version := _version(name))}
-    return {
-        "command": list(command or sys.argv),
-        "commit": _commit(),
-        "python": platform.python_version(),
-        "packages": packages | {"torch": torch.__version__},  # which build, too: its metadata may leave that out
-        "platform": platform.platform(),
-        "processor_threads": torch.get_num_threads(),
-        "device": torch.cuda.get_device_name()
-        if config.device == "cuda"
-        else platform.processor() or platform.machine(),
-        "modules": user_folders(),  # where the modules that the config names were looked for
-        "begun": datetime.now().astimezone().isoformat(timespec="seconds"),
-    }
+    """A name that says what the run is, and that no other run has, also of those that begin at the same moment."""
+    return parent / (
+        f"{datetime.now():%Y%m%d-%H%M%S}-{config.algorithm.name}-{config.data.name}-seed{config.seed}-{token_hex(3)}"
+    )
 
 
 def refuse_taken(path: Path) -> None:
-    """What is in a folder is left alone: a new run wants a new one, or one that is empty."""
+    """What is in a folder is left alone: a new run wants a new one, or one in which none came to be."""
     if path.exists() and not path.is_dir():
         raise FedamdError(f"{path} is a file: choose another --out")
-    if path.exists() and any(path.iterdir()):
-        resume = f", or continue the run in it with --resume {path}" if (path / CONFIG).exists() else ""
-        raise FedamdError(f"{path} is not empty: choose another --out{resume}")
+    if not path.exists() or all(is_debris(inside) or _only_begun(inside) for inside in path.iterdir()):
+        return
+    resume = f", or continue the run in it with --resume {path}" if (path / CONFIG).exists() else ""
+    raise FedamdError(f"{path} is not empty: choose another --out{resume}")
 
 
-def read_json(path: Path, *needed: str) -> dict[str, Any]:
-    """The object in a file, which has at least the needed keys."""
+def _only_begun(path: Path) -> bool:
+    """Whether this is what a process leaves that was killed while it made the folder."""
+    if path.name != ENVIRONMENT or (path.parent / CONFIG).exists():
+        return False
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        raise FedamdError(f"{path} is not valid JSON") from None
-    if not isinstance(content, dict) or not content.keys() >= set(needed):
-        raise FedamdError(f"{path} is damaged: it should hold {' and '.join(needed) or 'keys and values'}")
-    return content
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-@cache  # a sweep asks for every run
-def _commit() -> str | None:
-    """The commit of the source tree this package runs from, with a + where the tree has changes; None if installed."""
-    here = Path(__file__).parent
-    try:
-        output = subprocess.run(
-            ["git", "-C", str(here), "describe", "--always", "--dirty=+", "--abbrev=40", "--exclude=*"],
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return output.stdout.strip() or None
+        return FORMAT in read_json(path)
+    except FedamdError:
+        return False

@@ -14,7 +14,7 @@ from fedamd import draw
 from fedamd.algorithms.base import Answers, Exchange, Order, State
 from fedamd.draw import Purpose
 from fedamd.engines.base import Site
-from fedamd.engines.client_store import ClientStore, DiskStore, InCheckpoint, MemoryStore
+from fedamd.engines.client_store import ClientStore, MemoryStore
 from fedamd.runs.experiment import Experiment
 from fedamd.runs.ledger import Ledger
 from fedamd.runs.records import Record
@@ -101,10 +101,8 @@ class Run:
 
     def tensors(self) -> dict[str, Tensor]:
         """The state and what the clients hold, by name."""
-        tensors = {f"state.{name}": value for name, value in self.state.items()}
-        if isinstance(self.site.held, InCheckpoint):
-            tensors |= {f"held.{name}": value for name, value in self.site.held.tensors().items()}
-        return tensors
+        state = {f"state.{name}": value for name, value in self.state.items()}
+        return state | {f"held.{name}": value for name, value in self.site.held.tensors().items()}
 
     def facts(self) -> dict[str, Any]:
         """Everything else a checkpoint holds."""
@@ -116,17 +114,18 @@ class Run:
         }
 
     def restore(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-        """Back to a checkpoint."""
+        """Back to a checkpoint; a store of held vectors that cannot go there refuses before anything has changed."""
+        ledger, start_up = Ledger(**facts["ledger"]), Ledger(**facts["start_up"])
         device = self.experiment.x0.device
-        named = {name: value.to(device) for name, value in tensors.items() if not name.startswith("held.")}
-        self.state = State(**{name.removeprefix("state."): value for name, value in named.items()})
+        state, held = (
+            {name.removeprefix(part): value.to(device) for name, value in tensors.items() if name.startswith(part)}
+            for part in ("state.", "held.")
+        )
+        self.site.held.rewind(facts["t"])
+        self.site.held.restore(held)
+        self.state = State(**state)
         self.t, self.status, self.started = facts["t"], facts["status"], True
-        self.ledger, self.start_up = Ledger(**facts["ledger"]), Ledger(**facts["start_up"])
-        if isinstance(self.site.held, DiskStore):
-            self.site.held.rewind(self.t)
-        elif isinstance(self.site.held, InCheckpoint):
-            held = {name.removeprefix("held."): value for name, value in tensors.items() if name.startswith("held.")}
-            self.site.held.restore({name: value.to(device) for name, value in held.items()})
+        self.ledger, self.start_up = ledger, start_up
 
 
 Listener = Callable[[Run, Record], None]

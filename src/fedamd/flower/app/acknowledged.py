@@ -3,7 +3,7 @@
 It stands where a simulation keeps the vectors themselves, and goes into every checkpoint as two short tensors.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -35,6 +35,13 @@ class Acknowledged:
         """Nothing is accepted of anyone any more: clients begin anew. Clients keep what is in the last checkpoint."""
         self._accepted = {}
 
+    def commit(self, t: int) -> None:
+        """Nothing to do: the checkpoint holds it all."""
+
+    def rewind(self, t: int | None) -> None:  # noqa: ARG002  `restore` brings what was accepted
+        self._accepted.clear()
+        self._durable.clear()
+
     def tensors(self) -> dict[str, Tensor]:
         """Everything, for a checkpoint."""
         return {
@@ -42,7 +49,7 @@ class Acknowledged:
             "accepted": torch.tensor(list(self._accepted.values()), dtype=torch.int64),
         }
 
-    def restore(self, tensors: dict[str, Tensor]) -> None:
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Back to what `tensors` gave, which is on disk."""
         self._accepted = dict(zip(tensors["clients"].tolist(), tensors["accepted"].tolist(), strict=True))
         self.saved()

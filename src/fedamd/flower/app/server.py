@@ -21,6 +21,7 @@ from torch import Tensor
 
 from fedamd.engines import Engine, make_engine
 from fedamd.errors import FedamdError
+from fedamd.files import write_text
 from fedamd.flower.app.acknowledged import Acknowledged
 from fedamd.flower.app.engine import FlowerEngine
 from fedamd.flower.app.mailbox import Mailbox
@@ -29,7 +30,6 @@ from fedamd.flower.app.roster import Roster, Sizes, read_keys
 from fedamd.flower.app.settings import FederationSettings, read_settings
 from fedamd.flower.app.task import FederatedTask, load_task
 from fedamd.oracles.objective import flat_parameters
-from fedamd.runs import checkpoint
 from fedamd.runs.config import Config
 from fedamd.runs.experiment import Experiment
 from fedamd.runs.folder import CONFIG, Folder
@@ -167,7 +167,7 @@ def _identity(path: Path) -> tuple[str, int]:
     file = path / IDENTITY
     known: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     name, epoch = known.get("run", secrets.token_hex(8)), known.get("epoch", 0) + 1
-    checkpoint.write_text(file, json.dumps({"run": name, "epoch": epoch}) + "\n")
+    write_text(file, json.dumps({"run": name, "epoch": epoch}) + "\n")
     return name, epoch
 
 
