@@ -44,7 +44,7 @@ def trained(folder: Path) -> tuple[list[dict[str, Any]], torch.Tensor]:
     """The metrics of a run without the times, and its final model."""
     metrics = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     for record in metrics:
-        del record["seconds"]
+        del record["seconds"], record["check"]
     return metrics, checkpoint.load(folder / "model.safetensors")[0]["x"]
 
 

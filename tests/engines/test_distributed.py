@@ -40,7 +40,7 @@ def left(folder: Path) -> tuple[list[Any], dict[str, Any], bytes]:
     metrics = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     summary = json.loads((folder / "summary.json").read_text())
     for record in (*metrics, summary):
-        del record["seconds"]
+        del record["seconds"], record["check"]
     return metrics, summary, (folder / "model.safetensors").read_bytes()
 
 
