@@ -201,7 +201,7 @@ def test_metrics_that_end_too_early_are_noticed(run, lines):
         assert contents(run) == before
     else:
         with pytest.warns(FedamdWarning, match="the checkpoint before, t = 4"):
-            assert [record["loss"] for record in fedamd.resume(run).metrics] == whole
+            assert [record.loss for record in fedamd.resume(run).metrics] == whole
 
 
 def test_metrics_of_another_run_are_noticed(run, tmp_path):
