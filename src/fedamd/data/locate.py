@@ -59,12 +59,14 @@ def cache_folder(name: str) -> Path:
 
 
 def folders(name: str) -> list[Path]:
-    """Every folder that is searched for a data set, in order."""
-    given = _data_root()
-    own = [given / name, given] if given else []
-    roots = [*([given] if given else []), Path("data"), _cache_root() / "torchvision"]
-    torchvision = [root / IDX_SETS[name].torchvision / "raw" for root in roots]
-    return [*own, cache_folder(name), *torchvision, DEBIAN / name]
+    """Every folder that is searched for an IDX data set, in order."""
+    torchvision = [root / IDX_SETS[name].torchvision / "raw" for root in _torchvision_roots()]
+    return [*_own_roots(name), *torchvision, DEBIAN / name]
+
+
+def roots(name: str) -> list[Path]:
+    """The folders that may hold a data set, or a folder of it as torchvision has them, in order."""
+    return list(dict.fromkeys([*_own_roots(name), *_torchvision_roots()]))
 
 
 def find(name: str) -> IdxFiles | None:
@@ -82,6 +84,17 @@ def _file(folder: Path, stem: str, dimensions: int) -> Path | None:
     """Unpackers disagree on `-idx3` or `.idx3`, and on keeping the `.gz`."""
     names = (f"{stem}{mark}idx{dimensions}-ubyte{end}" for mark in "-." for end in ("", ".gz"))
     return next((path for name in names if (path := folder / name).is_file()), None)
+
+
+def _own_roots(name: str) -> list[Path]:
+    given = _data_root()
+    return [*([given / name, given] if given else []), cache_folder(name)]
+
+
+def _torchvision_roots() -> list[Path]:
+    """Where people tell torchvision to put its data; it has no default of its own."""
+    given = _data_root()
+    return [*([given] if given else []), Path("data"), _cache_root() / "torchvision"]
 
 
 def _cache_root() -> Path:
