@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import tarfile
 import threading
 import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -9,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from fedamd.data import fetch
+from fedamd.data.cifar import CIFAR_SETS
 from fedamd.data.fetch import REMOTES, Remote
 from fedamd.data.locate import IDX_SETS
 from fedamd.errors import FedamdError
@@ -148,6 +150,26 @@ def test_only_the_wanted_members_of_an_archive_are_taken_out(server, monkeypatch
     assert server.asked == ["all.zip"]
 
 
+def test_members_of_a_tar_archive(server, monkeypatch, tmp_path):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as made:
+        for name, content in (("../escape", b"never taken out"), ("in/train.bin", FIRST), ("in/test.bin", SECOND)):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            made.addfile(member, io.BytesIO(content))
+    wanted = ("in/train.bin", "in/test.bin")
+    server.pages = offer(monkeypatch, server.url, members=wanted, all_tar=buffer.getvalue())
+    fetch("mnist", tmp_path / "data")
+    assert contents_of(tmp_path / "data") == {"train.bin": FIRST, "test.bin": SECOND}
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+@pytest.mark.parametrize("name", list(CIFAR_SETS.keys() & REMOTES.keys()))
+def test_every_cifar_set_has_a_download_of_the_files_that_are_looked_for(name):
+    layout = CIFAR_SETS[name].layouts[0]
+    assert set(REMOTES[name].wanted) == {*layout.train, *layout.test}
+
+
 def test_a_wrong_archive_is_never_opened(server, monkeypatch, tmp_path):
     server.pages = offer(monkeypatch, server.url, members=("gzip/images.gz",), all_zip=archive(images=FIRST))
     server.pages["all.zip"] = archive(images=b"forged")
@@ -164,7 +186,7 @@ def test_a_folder_that_cannot_be_made(tmp_path):
 
 
 def test_a_data_set_without_a_download():
-    with pytest.raises(FedamdError, match="there are fashion-mnist, mnist, emnist-digits"):
+    with pytest.raises(FedamdError, match="there are fashion-mnist, mnist, emnist-digits, cifar-10, cifar-100"):
         fetch("digits")
 
 

@@ -23,14 +23,14 @@ def list_command(as_json: Annotated[bool, typer.Option("--json", help="For machi
     from fedamd.data import SOURCES, where
 
     found = {
-        name: str(where(name) or ("" if "fetch" in source.obtain else "embedded")) for name, source in SOURCES.items()
+        name: str(where(name) or ("embedded" if source.embedded else "")) for name, source in SOURCES.items()
     }
     if as_json:
         typer.echo(json.dumps(found))
         return
     table = Table("name", "what it is", "where", box=None, padding=(0, 2, 0, 0))
     for name, place in found.items():
-        table.add_row(f"[bold]{name}[/]", SOURCES[name].description, place or f"not here: {SOURCES[name].obtain}")
+        table.add_row(f"[bold]{name}[/]", SOURCES[name].description, place or SOURCES[name].obtain)
     console.print(table)
 
 

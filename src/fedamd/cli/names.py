@@ -39,7 +39,7 @@ ALGORITHMS = (
     "fedlesam",
     "anchored",
 )
-FETCHED = ("fashion-mnist", "mnist", "emnist-digits")  # data sets that have to be downloaded
+FETCHED = ("fashion-mnist", "mnist", "emnist-digits", "cifar-10", "cifar-100")  # data sets that have to be downloaded
 ENGINES = ("auto", "loop", "vector", "distributed")
 ORACLES = ("auto", "native", "stacked", "autograd")
 DEVICES = ("cpu", "cuda")

@@ -69,7 +69,7 @@ def dataset_of(
         tested = samples_of(test, None, replace(reading, where=_called(test, f"{name} (test)")))
     if clients is not None:
         train = replace(train, owners=_owners_given(clients, len(train)))
-    return _assembled(name, train, tested, test_share, test_seed, classes)
+    return assembled(name, train, tested, test_share, test_seed, classes)
 
 
 def dataset_of_clients(
@@ -99,12 +99,13 @@ def dataset_of_clients(
         tested = _joined(_by_name(tests, name), reading, "the test set of client")
     elif test is not None:
         tested = samples_of(test, None, replace(reading, where=f"{name} (test)"))
-    return _assembled(name, train, tested, test_share, test_seed, classes)
+    return assembled(name, train, tested, test_share, test_seed, classes)
 
 
-def _assembled(
+def assembled(
     name: str, train: Samples, test: Samples | None, share: float | None, seed: int, classes: int | None
 ) -> Dataset:
+    """Samples that were read, as a data set; a share of them becomes the test samples where none are given."""
     _check_rows(name, "training", train)
     if test is not None:
         if share is not None:

@@ -1,6 +1,6 @@
 """CIFAR-10 and CIFAR-100, in both layouts they are published in.
 
-Binary: records of one label byte (CIFAR-100: two, coarse and fine) and 3072 bytes of pixels, red, green and blue planes.
+Binary: records of one label byte (CIFAR-100: two, coarse and fine) and 3072 bytes of pixels, colour by colour.
 Python: pickled dictionaries with `data` and `labels` (`fine_labels`), read without executing them.
 """
 
@@ -45,7 +45,7 @@ class CifarSet:
     std: tuple[float, float, float]
     layouts: tuple[Layout, ...]
     first_labels: tuple[int, ...] = ()  # of the published training samples: other files are not taken for them
-    shares_names: bool = False  # its files are called as another set's: it is looked for in folders of its own name only
+    shares_names: bool = False  # with another set's files: it is looked for in folders of its own name only
 
 
 def _binary(label_bytes: int) -> Callable[[Path], tuple[Bytes, Bytes]]:
@@ -56,7 +56,7 @@ def _binary(label_bytes: int) -> Callable[[Path], tuple[Bytes, Bytes]]:
         except OSError as error:
             raise FedamdError(f"{path} cannot be read: {error.strerror}") from error
         if len(content) == 0 or len(content) % record:
-            raise FedamdError(f"{path} is truncated: its {len(content)} bytes are no whole number of {record}-byte records")
+            raise FedamdError(f"{path} is truncated: {len(content)} bytes are no whole number of {record}-byte records")
         records = content.reshape(-1, record)
         return records[:, label_bytes:], records[:, label_bytes - 1]
 
@@ -69,12 +69,15 @@ def _pickled(labels_key: str) -> Callable[[Path], tuple[Bytes, Bytes]]:
         pixels, labels = found.get("data"), found.get(labels_key)
         if not isinstance(pixels, np.ndarray) or pixels.ndim != 2 or pixels.shape[1] != PIXELS or len(pixels) == 0:
             raise FedamdError(f"{path} has no array `data` of {PIXELS} bytes a sample")
-        whole = isinstance(labels, list) and all(type(label) is int and 0 <= label <= 255 for label in labels)
-        if not whole or len(labels) != len(pixels):
+        if not isinstance(labels, list) or len(labels) != len(pixels) or not all(map(_is_byte, labels)):
             raise FedamdError(f"{path} has no list `{labels_key}` with a label for each of its {len(pixels)} samples")
         return pixels, np.array(labels, dtype=np.uint8)
 
     return read
+
+
+def _is_byte(value: object) -> bool:
+    return type(value) is int and 0 <= value <= 255
 
 
 _BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
@@ -144,8 +147,8 @@ def read_cifar(name: str, obtain: str, path: str | None = None) -> Dataset:
     first = tuple(train[1][: len(cifar.first_labels)].tolist())
     if first != cifar.first_labels:
         raise FedamdError(
-            f"{folder} does not hold the published {cifar.title}: its first labels are {first}, not {cifar.first_labels}; "
-            "images that were compressed anew are the data set cifar-10-jpeg"
+            f"{folder} does not hold the published {cifar.title}: its first labels are {first}, not "
+            f"{cifar.first_labels}; images that were compressed anew are the data set cifar-10-jpeg"
         )
     return Dataset(cifar.title, *train, *_samples(cifar, layout, folder, layout.test), classes=cifar.classes)
 

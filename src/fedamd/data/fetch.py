@@ -7,10 +7,11 @@ torchvision publishes belong to the same files.
 import hashlib
 import os
 import shutil
+import tarfile
 import urllib.request
 import uuid
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -27,7 +28,7 @@ BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Remote:
-    """Files to download from any of the mirrors; `members` are the parts to keep where the file is a zip archive."""
+    """Files to download from any of the mirrors; `members` are the parts to keep where the file is an archive."""
 
     mirrors: tuple[str, ...]
     sha256: dict[str, str]  # by file name
@@ -39,6 +40,7 @@ class Remote:
         return [Path(member).name for member in self.members] or list(self.sha256)
 
 
+_TORONTO = ("https://www.cs.toronto.edu/~kriz/",)
 REMOTES = {
     "fashion-mnist": Remote(
         mirrors=(
@@ -74,6 +76,18 @@ REMOTES = {
             "gzip/emnist-digits-test-labels-idx1-ubyte.gz",
         ),
     ),
+    "cifar-10": Remote(
+        mirrors=_TORONTO,
+        sha256={"cifar-10-binary.tar.gz": "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"},
+        members=tuple(
+            f"cifar-10-batches-bin/{name}.bin" for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
+        ),
+    ),
+    "cifar-100": Remote(
+        mirrors=_TORONTO,
+        sha256={"cifar-100-binary.tar.gz": "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec"},
+        members=("cifar-100-binary/train.bin", "cifar-100-binary/test.bin"),
+    ),
 }
 
 
@@ -103,12 +117,30 @@ def _keep(temporary: Path, target: Path, remote: Remote, file: str) -> None:
     if not remote.members:
         os.replace(temporary, target / file)
         return
-    with zipfile.ZipFile(temporary) as archive:
+    with _opened(temporary) as member_of:
         for member, wanted in zip(remote.members, remote.wanted, strict=True):
-            with archive.open(member) as source, _temporary(target) as (part, sink):
+            with member_of(member) as source, _temporary(target) as (part, sink):
                 shutil.copyfileobj(source, sink, BLOCK)
                 sink.close()
                 os.replace(part, target / wanted)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Callable[[str], IO[bytes]]]:
+    """How to read a member of a zip or tar archive; nothing is written where the archive wants it."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as zipped:
+            yield zipped.open
+        return
+    with tarfile.open(path) as tar:
+
+        def member_of(name: str) -> IO[bytes]:
+            member = tar.extractfile(name)
+            if member is None:
+                raise FedamdError(f"{name} is not a file in its archive")
+            return member
+
+        yield member_of
 
 
 @contextmanager

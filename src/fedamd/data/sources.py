@@ -1,7 +1,7 @@
 """The data sets fedamd knows by name: `load("fashion-mnist")` gives one as tensors."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,9 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fedamd.data import cifar
+from fedamd.data.assemble import dataset_of
 from fedamd.data.base import Dataset
+from fedamd.data.checks import check
+from fedamd.data.cifar import CIFAR_SETS
 from fedamd.data.idx import read_labelled
+from fedamd.data.leaf import read_leaf
 from fedamd.data.locate import IDX_SETS, find, folders
+from fedamd.data.pictures import read_pictures
 from fedamd.data.synthetic import logistic, quadratic
 from fedamd.errors import FedamdError
 from fedamd.registry import Registry, check_options
@@ -32,6 +38,7 @@ class Source:
     test: int | None
     obtain: str
     read: Callable[..., Dataset]
+    embedded: bool = False  # comes with fedamd or what it needs
 
 
 def load(name: str, **options: Any) -> Dataset:
@@ -41,12 +48,15 @@ def load(name: str, **options: Any) -> Dataset:
     data = source.read(**options)
     if not isinstance(data, Dataset):
         raise FedamdError(f"data.name: {name} returned a {type(data).__name__}, not a fedamd.Dataset")
-    return data
+    return check(data)
 
 
 def where(name: str) -> Path | None:
     """The folder the files of a data set were found in; None where none were found, or none are needed."""
     SOURCES.find(name, "data.name")
+    if name in CIFAR_SETS:
+        found = cifar.find(name)
+        return found[0] if found else None
     files = find(name) if name in IDX_SETS else None
     return files.train_images.parent if files else None
 
@@ -107,9 +117,52 @@ def _idx(name: str, description: str, train: int, test: int, obtain: str = "") -
     return Source(description, (1, 28, 28), 10, train, test, ways, partial(_read_images, name))
 
 
+def _cifar(name: str, train: int = 50_000, test: int = 10_000) -> Source:
+    one = CIFAR_SETS[name]
+    ways = f"run `fedamd data fetch {name}`, or give path, a folder that has {one.layouts[0].folder}"
+    if one.shares_names:
+        ways = f"put {one.layouts[0].folder} into a folder {name} under FEDAMD_DATA, or give path"
+    description = f"32×32 colour photographs of {one.classes} kinds: {one.title}"
+    return Source(description, cifar.SHAPE, one.classes, train, test, ways, partial(cifar.read_cifar, name, ways))
+
+
+def _read_csv(
+    path: str,
+    target: str,
+    client: str | None = None,
+    columns: Sequence[str] | None = None,
+    test_path: str | None = None,
+    test_share: float | None = None,
+    classes: int | None = None,
+) -> Dataset:
+    """A CSV file: see `assemble.dataset_of`."""
+    return dataset_of(
+        _ending(path, ".csv"),
+        target=target,
+        client=client,
+        columns=columns,
+        test=test_path,
+        test_share=test_share,
+        classes=classes,
+        name=Path(path).stem,
+    )
+
+
+def _read_npz(path: str, test_share: float | None = None, classes: int | None = None, tokens: bool = False) -> Dataset:
+    """An NPZ file: see `files.read_npz`."""
+    named = Path(path).stem
+    return dataset_of(_ending(path, ".npz"), test_share=test_share, classes=classes, tokens=tokens, name=named)
+
+
+def _ending(path: str, ending: str) -> str:
+    if not path.endswith(ending):
+        raise FedamdError(f"data.path: {path} is no {ending} file")
+    return path
+
+
 _OURS: dict[str, Source] = {
     "digits": Source(
-        "8×8 handwritten digits", (1, 8, 8), 10, 1500, DIGITS_TEST, "comes with scikit-learn", _read_digits
+        "8×8 handwritten digits", (1, 8, 8), 10, 1500, DIGITS_TEST, "comes with scikit-learn", _read_digits, True
     ),
     "fashion-mnist": _idx(
         "fashion-mnist",
@@ -122,9 +175,25 @@ _OURS: dict[str, Source] = {
     "emnist-digits": _idx(
         "emnist-digits", "28×28 handwritten digits, extended (the paper's last figure)", 240_000, 40_000
     ),
-    "quadratic": Source("quadratic problem with known constants", None, 0, None, None, "computed", quadratic),
+    "cifar-10": _cifar("cifar-10"),
+    "cifar-10-jpeg": _cifar("cifar-10-jpeg"),
+    "cifar-100": _cifar("cifar-100"),
+    "femnist": Source(
+        "28×28 handwritten characters by writer, as LEAF's JSON files",
+        (1, 28, 28),
+        62,
+        None,
+        None,
+        "made by LEAF (preprocess.sh in its femnist folder); give path, a folder with its train and test",
+        partial(read_leaf, shape=(1, 28, 28), classes=62, name="femnist"),
+    ),
+    "leaf": Source("any data set of numbers as LEAF's JSON files", None, 0, None, None, "give path", read_leaf),
+    "csv": Source("your table: path, target, client", None, 0, None, None, "give path and target", _read_csv),
+    "npz": Source("your arrays: inputs, targets, clients", None, 0, None, None, "give path", _read_npz),
+    "pictures": Source("your pictures in folders named for classes", None, 0, None, None, "give path", read_pictures),
+    "quadratic": Source("quadratic problem with known constants", None, 0, None, None, "computed", quadratic, True),
     "logistic": Source(
-        "regularised logistic regression with known constants", None, 2, None, None, "computed", logistic
+        "regularised logistic regression with known constants", None, 2, None, None, "computed", logistic, True
     ),
 }
 

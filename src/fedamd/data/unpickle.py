@@ -54,6 +54,13 @@ def _reconstruct(*_: Any) -> _Array:
     return _Array()
 
 
+def _from_buffer(content: object, kind: _DType, shape: object, order: str) -> _Array:
+    """How protocol 5 has it."""
+    array = _Array()
+    array.state = (1, shape, kind, order != "C", bytes(content) if isinstance(content, bytes | bytearray) else None)
+    return array
+
+
 def _encode(text: str, encoding: str) -> bytes:
     """How Python 3 writes bytes in the older protocols."""
     if encoding != "latin1":
@@ -66,6 +73,8 @@ _NAMED: dict[tuple[str, str], Any] = {
     ("numpy", "ndarray"): _Array,
     ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
     ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
+    ("numpy.core.numeric", "_frombuffer"): _from_buffer,
+    ("numpy._core.numeric", "_frombuffer"): _from_buffer,
     ("_codecs", "encode"): _encode,
 }
 

@@ -28,6 +28,13 @@ THEORY = "theory"  # in place of a learning rate of FedAMD: the one its theorem 
 COHORT = 20  # A, unless told; all clients where there are fewer
 _COMPANIONS = {  # data set → its usual partition and model
     "fashion-mnist": ("classes", "lenet5"),
+    "cifar-10": ("classes", "lenet5"),
+    "cifar-10-jpeg": ("classes", "lenet5"),
+    "cifar-100": ("iid", "lenet5"),
+    "femnist": ("natural", "mlp"),
+    "leaf": ("natural", "mlp"),
+    "csv": ("auto", "mlp"),
+    "npz": ("auto", "mlp"),
     "quadratic": ("natural", "quadratic"),
     "logistic": ("natural", "logistic"),
 }

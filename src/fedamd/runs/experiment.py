@@ -14,6 +14,7 @@ from fedamd.algorithms import ALGORITHMS
 from fedamd.algorithms.base import Algorithm, Federation
 from fedamd.data import SOURCES, load
 from fedamd.data.base import Clients, Dataset
+from fedamd.data.checks import check
 from fedamd.draw import Purpose
 from fedamd.errors import FedamdError
 from fedamd.oracles.objective import flat_parameters, refuse_hidden_state
@@ -56,7 +57,7 @@ def build_experiment(
     what stands in for [partition] too."""
     dtype = getattr(torch, config.dtype)
     device = _device(config.device)
-    data = load_data(config, device, dtype) if dataset is None else dataset.to(device, dtype)
+    data = load_data(config, device, dtype) if dataset is None else check(dataset).to(device, dtype)
     config = _for_this_many(config, data)
     clients = share_out(config, data, own=dataset is not None)
     net = (build_model(config, data) if model is None else model).to(device, dtype)
@@ -98,7 +99,8 @@ def data_options(config: Config) -> tuple[tuple[str, Any], ...]:
     """What the data set is made with: configs of the same data and options share it."""
     accepts = inspect.signature(SOURCES.find(config.data.name, "data.name").read).parameters
     own = {name: getattr(config, name) for name in ("clients", "seed") if name in accepts}
-    return tuple(sorted((own | config.data.options).items()))
+    given = {name: tuple(one) if isinstance(one, list) else one for name, one in config.data.options.items()}
+    return tuple(sorted((own | given).items()))
 
 
 def build_model(config: Config, dataset: Dataset) -> nn.Module:
