@@ -22,9 +22,7 @@ def list_command(as_json: Annotated[bool, typer.Option("--json", help="For machi
     """Every data set, and where it was found."""
     from fedamd.data import SOURCES, where
 
-    found = {
-        name: str(where(name) or ("embedded" if source.embedded else "")) for name, source in SOURCES.items()
-    }
+    found = {name: str(where(name) or ("embedded" if source.embedded else "")) for name, source in SOURCES.items()}
     if as_json:
         typer.echo(json.dumps(found))
         return
