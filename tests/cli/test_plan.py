@@ -102,10 +102,25 @@ def test_estimate(app: typer.Typer, tmp_path: Path) -> None:
     assert found["estimates"]["L"]["low"] <= 1.0 <= found["estimates"]["L"]["high"] + 1e-9
 
 
+def test_with_clients_and_cohort_alone_the_plan_says_what_it_can(app: typer.Typer) -> None:
+    told = invoke(app, "plan --clients 100 --cohort 20")
+    assert "FedAMD (constant): p = 0.887" in told
+    assert "need --steps, --small-batch, --epsilon, --L, --L-sigma, --sigma, --delta; --estimate CONFIG finds" in told
+    found = json.loads(invoke(app, "plan --clients 100 --cohort 20 --json"))
+    assert found["outline"]["constant"]["p"] == pytest.approx(0.887, abs=5e-4)
+    assert found["missing"][0] == "--steps"
+
+
+def test_the_plan_says_what_is_printed_and_what_is_proved(app: typer.Typer) -> None:
+    told = invoke(app, FLAGS)
+    assert "eta_s as proved =" in told
+    assert "as printed in the paper" in told
+    assert "12σ²/(Mb)" in told
+
+
 def test_without_estimates_the_flags_are_needed(app: typer.Typer) -> None:
-    with pytest.raises(
-        FedamdError, match="a plan needs --L, --L-sigma as well; --estimate CONFIG finds all but --epsilon"
-    ):
-        invoke(app, FLAGS.replace("--L 2 --L-sigma 3", ""))
+    for flags in ("plan --clients 100", FLAGS.replace("--L 2 --L-sigma 3", "--plot cost.png")):
+        with pytest.raises(FedamdError, match=r"a plan needs .* as well; --estimate CONFIG finds all but --epsilon"):
+            invoke(app, flags)
     command = typer.main.get_command(app).commands["plan"]
     assert set(NEEDED.values()) <= {word for option in command.params for word in option.opts}

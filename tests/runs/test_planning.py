@@ -43,7 +43,7 @@ def test_a_convex_model_without_strong_convexity_is_planned_as_non_convex() -> N
 
 def test_rates_left_to_theory_are_not_looked_for() -> None:
     """K = b' = 1 is too little for Theorem 4.8's rates on this logistic problem, but it can be planned for."""
-    rates = {"eta_l": "theory", "steps": 1, "small_batch": 1}
+    rates = {"eta_l": "theory", "eta_s": "theory", "steps": 1, "small_batch": 1}
     asked = config(data={"name": "logistic", "samples": 6}, algorithm=rates)
     with pytest.raises(FedamdError, match="take K ≥"):
         build_experiment(asked)

@@ -18,6 +18,7 @@ from fedamd.runs.config import Config, load_config
 from fedamd.runs.experiment import build_experiment
 
 ROOT = 2 * math.sqrt(6)
+BOTH = {"eta_l": "theory", "eta_s": "theory"}
 
 
 def quadratic(**algorithm: Any) -> Config:
@@ -63,10 +64,18 @@ def test_under_pl() -> None:
     assert rates(quadratic(p=0.5, mu=0.1)) == pytest.approx((1 / (4 * ROOT), ROOT / 1281))
 
 
-def test_only_what_was_left_to_theory_changes() -> None:
-    eta_l, eta_s = rates(quadratic(eta_l=0.5, p=0.5))
-    assert eta_l == 0.5
-    assert eta_s == pytest.approx(ROOT / (1 + 16 * math.sqrt(31 / 32)))
+def test_one_rate_given_the_other_follows_from_their_product() -> None:
+    """Theorem 4.8 fixes η_s·η_l = 1/(K·L·(1 + 16·sqrt(31/32))) with K·L = 4, and η_l up to 1/(8√6) = 0.051."""
+    product = 1 / (4 * (1 + 16 * math.sqrt(31 / 32)))
+    assert rates(quadratic(eta_l=0.05, p=0.5)) == pytest.approx((0.05, product / 0.05))
+    assert rates(quadratic(eta_s=3.0, p=0.5)) == pytest.approx((product / 3, 3.0))
+
+
+def test_a_given_rate_beyond_the_theorem_is_told_and_recorded(caplog: pytest.LogCaptureFixture) -> None:
+    facts = build_experiment(quadratic(eta_l=0.5, p=0.5)).theory
+    assert "eta_l = 0.5 is above the theorem's limit of 0.05103" in facts["beyond"]
+    assert facts["beyond"] in caplog.text
+    assert "beyond" not in build_experiment(quadratic(eta_l=0.05, p=0.5)).theory
 
 
 def test_estimates_where_nothing_is_known_exactly() -> None:
@@ -75,7 +84,13 @@ def test_estimates_where_nothing_is_known_exactly() -> None:
     All of a client's inputs are the same z here, ‖z‖² = 5 with the bias: L = 5/4 and L_σ = 0.
     """
     config = load_config(
-        {"model": {"name": "softmax"}, "algorithm": {"eta_l": "theory"}, "clients": 3, "cohort": 2, "dtype": "float64"}
+        {
+            "model": {"name": "softmax"},
+            "algorithm": {"eta_l": "theory", "eta_s": "theory"},
+            "clients": 3,
+            "cohort": 2,
+            "dtype": "float64",
+        }
     )
     inputs = torch.ones(12, 4, dtype=torch.float64)
     targets = torch.arange(12) % 4
@@ -136,7 +151,7 @@ def test_what_has_no_theorem(algorithm: dict[str, Any], says: str) -> None:
 
 def test_too_few_local_steps_for_the_theorem() -> None:
     """Inputs of the logistic problem differ, so L_σ > 0 and K = 1 step on one sample is below 2·L_σ²/L²."""
-    config = {"data": {"name": "logistic"}, "algorithm": {"eta_l": "theory", "steps": 1, "small_batch": 1}}
+    config = {"data": {"name": "logistic"}, "algorithm": BOTH | {"steps": 1, "small_batch": 1}}
     with pytest.raises(FedamdError, match="take K ≥"):
         build_experiment(load_config(config))
 

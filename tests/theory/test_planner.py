@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -36,8 +37,11 @@ def test_settings_and_proof_of_fedamd(make_problem: Callable[..., Problem]) -> N
     problem = make_problem()
     found = entry(problem, "fedamd-constant")
     assert found.rounds == 1500
-    assert found.settings == {"p": pytest.approx(0.887, abs=1e-3), "b": 25, **constant.rates(problem)._asdict()}
-    assert found.proved == constant.proved(problem)
+    assert found.settings == {"p": pytest.approx(0.887, abs=1e-3), "b": 25, **constant.rates(problem)._asdict()} | {
+        "eta_s as proved": constant.rates(replace(problem, version="proved")).eta_s
+    }
+    assert found.proved == constant.proved(replace(problem, version="proved"))
+    assert found.printed == constant.proved(problem)
     assert entry(problem, "fedamd-sequential").settings["tau"] == 2
 
 

@@ -25,6 +25,8 @@ NOTE = (
     '"proved" is what the appendix guarantees with all its constants.'
 )
 
+SLIPS = "its proof gives 12σ²/(Mb) for the printed 3σ²/(Mb), and needs 2√2·M/(Ap) for 2M/(Ap) in eta_s"
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
@@ -63,11 +65,12 @@ def plan_command(
 ) -> None:
     """Optimal probability, learning rates, batch, rounds and costs of FedAMD and its rivals, by the paper's theory.
 
-    Without --estimate, every flag from --clients to --delta is needed; with it, all but --epsilon are found.
+    Without --estimate, every flag from --clients to --delta is needed; with it, all but --epsilon are found. With
+    --clients and --cohort alone, what these two settle.
     """
     from fedamd.runs.config import load_config
-    from fedamd.runs.planning import complete, estimated_problem
-    from fedamd.theory import Problem, plan, plot_cost
+    from fedamd.runs.planning import complete, estimated_problem, missing
+    from fedamd.theory import Problem, outline, plan, plot_cost
 
     flags = {
         "M": clients,
@@ -90,6 +93,10 @@ def plan_command(
     given = {name: value for name, value in flags.items() if value is not None}
     found: Estimates | None = None
     if estimate is None:
+        lacking = missing(given)
+        if lacking and clients is not None and cohort is not None and plot is None:
+            show_outline(outline(given), lacking, as_json)
+            return
         problem = Problem(**complete(given))
     else:
         with _estimating(quiet=as_json) as progress:
@@ -107,6 +114,23 @@ def plan_command(
     show(result, console)
     if picture:
         typer.echo(f"cost against p: {picture}")
+
+
+def show_outline(found: dict[str, dict[str, float]], lacking: list[str], as_json: bool) -> None:
+    """Print what is settled without the problem's constants, and what the rest needs."""
+    if as_json:
+        typer.echo(json.dumps({"outline": found, "missing": lacking}, indent=2))
+        return
+    console = Console()
+    for schedule, numbers in found.items():
+        told = ", ".join(f"{name} = {value:.4g}" for name, value in numbers.items())
+        console.print(f"FedAMD ({schedule}): {told}", highlight=False, soft_wrap=True)
+    console.print(
+        "eta_s goes with eta_l = 1/(2√6·K·L), the largest that the theorems admit; a vector is a model, sent or got. "
+        f"Rounds, costs and eta_l itself need {', '.join(lacking)}; --estimate CONFIG finds all but --epsilon.",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 @contextmanager
@@ -164,6 +188,8 @@ def _remarks(entry: "Entry") -> list[str]:
         remarks.append(", ".join(f"{name} = {value:.4g}" for name, value in entry.settings.items()))
     if entry.proved:
         remarks.append(f"proved, {entry.proved.rounds} rounds with b = {entry.proved.b}")
+    if entry.printed:
+        remarks.append(f"as printed in the paper, {entry.printed.rounds} rounds with b = {entry.printed.b} ({SLIPS})")
     return remarks
 
 

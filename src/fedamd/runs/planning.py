@@ -44,9 +44,14 @@ def estimated_problem(
 
 def complete(values: Mapping[str, Any]) -> Mapping[str, Any]:
     """The values, if nothing that is needed is missing among them."""
-    if missing := [flag for name, flag in NEEDED.items() if values.get(name) is None]:
-        raise FedamdError(f"a plan needs {', '.join(missing)} as well; --estimate CONFIG finds all but --epsilon")
+    if lacking := missing(values):
+        raise FedamdError(f"a plan needs {', '.join(lacking)} as well; --estimate CONFIG finds all but --epsilon")
     return values
+
+
+def missing(values: Mapping[str, Any]) -> list[str]:
+    """The flags of what a plan needs and is not among the values."""
+    return [flag for name, flag in NEEDED.items() if values.get(name) is None]
 
 
 def _sizes(experiment: Experiment) -> dict[str, int]:

@@ -4,6 +4,7 @@ The run's folder then has the numbers in config.toml, so that resuming never loo
 from in environment.json.
 """
 
+import logging
 from typing import Any
 
 from torch import Tensor, nn
@@ -14,7 +15,9 @@ from fedamd.errors import FedamdError
 from fedamd.runs.config import Config, load_config
 from fedamd.runs.constants import estimated_constants, exact_constants
 from fedamd.theory.problem import Setting
-from fedamd.theory.resolve import theory_rates
+from fedamd.theory.resolve import complete_rates
+
+log = logging.getLogger(__name__)
 
 Facts = dict[str, Any]  # what theory settled, for the records
 
@@ -41,8 +44,12 @@ def resolve_theory(
         estimates = estimated_constants(model, dataset, clients, x0)
         L, L_sigma = estimates.L.value, estimates.L_sigma.value
     setting = _setting(config, algorithm, min(clients.sizes), L, L_sigma)
-    rates = theory_rates("constant" if algorithm.tau is None else "sequential", setting)._asdict()
-    chosen = {name: rates[name] for name in config.by_theory}
+    given = {name: getattr(algorithm, name) for name in ("eta_l", "eta_s") if name not in config.by_theory}
+    completed = complete_rates("constant" if algorithm.tau is None else "sequential", setting, **given)
+    if completed.beyond:
+        log.warning("learning rates by theory: %s", completed.beyond)
+        facts |= {"beyond": completed.beyond}
+    chosen = {name: rate for name, rate in completed.rates._asdict().items() if name in config.by_theory}
     settled = load_config(config.plain(), {f"algorithm.{name}": rate for name, rate in chosen.items()})
     return settled, facts | chosen | {"L": L, "L_sigma": L_sigma, "constants": "exact" if exact else "estimated"}
 

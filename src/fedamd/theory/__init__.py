@@ -8,11 +8,12 @@ from fedamd.theory.costs import Speeds
 from fedamd.theory.estimate import Estimates, estimate_constants
 from fedamd.theory.intervals import Estimate
 from fedamd.theory.methods import TABLE1, Method
+from fedamd.theory.outline import outline
 from fedamd.theory.planner import Entry, Plan, plan
 from fedamd.theory.plot import plot_cost
 from fedamd.theory.probability import optimal_nonconvex, optimal_pl
 from fedamd.theory.problem import Problem, Proved, Rates, Setting
-from fedamd.theory.resolve import theory_rates
+from fedamd.theory.resolve import complete_rates, theory_rates
 
 __all__ = [
     "TABLE1",
@@ -26,9 +27,11 @@ __all__ = [
     "Rates",
     "Setting",
     "Speeds",
+    "complete_rates",
     "estimate_constants",
     "optimal_nonconvex",
     "optimal_pl",
+    "outline",
     "plan",
     "plot_cost",
     "theory_rates",

@@ -1,7 +1,10 @@
 """FedAMD with a constant anchor probability p, non-convex objectives: Theorem 4.8 and Corollary 4.9.
 
 `rounds` is an O() with its hidden constant set to 1, in the units L = F(x_0) − F* = 1; `bound` and `proved` carry the
-constants of the proof (Appendix).
+constants of the proof (Appendix), in two versions, which `Setting.version` chooses between. The printed proof has two
+slips. Its last line divides 3·σ²/(Mb) by ¼ and keeps the 3, where 12 stands; and with a = (M/(Ap))·sqrt(1 − p^A) the
+printed η_s·η_l = 1/(K·L·(1 + 2a)) makes the step before it hold only where a·(1 − 2a) ≥ 0, that is a ≤ ½. With 2√2·a in
+place of 2a it always holds. So "printed" is the theorem as the paper has it, and "proved" what its proof shows.
 """
 
 import math
@@ -10,7 +13,8 @@ from dataclasses import replace
 from fedamd.theory.probability import anchor_probability, some_miner
 from fedamd.theory.problem import Problem, Proved, Rates, Setting, whole
 
-NOISE = 3.0  # the proof's factor of 1[b < n]·σ²/(Mb)
+NOISE = {"printed": 3.0, "proved": 12.0}  # the factor of 1[b < n]·σ²/(Mb)
+STALENESS = {"printed": 2.0, "proved": 2 * math.sqrt(2)}  # the factor of a in 1/(η_s·η_l·K·L)
 
 
 def least_steps(setting: Setting) -> int:
@@ -28,10 +32,19 @@ def violations(setting: Setting) -> list[str]:
 
 
 def rates(setting: Setting) -> Rates:
-    """η_l = 1/(2√6·K·L), η_s = 2√6/(1 + (2M/(Ap))·sqrt(1 − p^A))."""
+    """η_l = 1/(2√6·K·L), η_s = 2√6/(1 + (2M/(Ap))·sqrt(1 − p^A)); as proved, with 2√2 in place of the last 2."""
+    return Rates(local_rate(setting), product(setting) / local_rate(setting))
+
+
+def product(setting: Setting) -> float:
+    """η_s·η_l, which is all that the proof fixes of the two; η_l may be any number up to `Setting.local_limit`."""
+    return 1 / (setting.K * setting.L * (1 + STALENESS[setting.version] * staleness(setting)))
+
+
+def staleness(setting: Setting) -> float:
+    """a = (M/(Ap))·sqrt(1 − p^A)."""
     p = anchor_probability(setting)
-    stale = 2 * setting.M / (setting.A * p) * math.sqrt(some_miner(p, setting.A))
-    return Rates(local_rate(setting), 2 * math.sqrt(6) / (1 + stale))
+    return setting.M / (setting.A * p) * math.sqrt(some_miner(p, setting.A))
 
 
 def local_rate(setting: Setting) -> float:
@@ -40,7 +53,7 @@ def local_rate(setting: Setting) -> float:
 
 
 def optimal_rates(setting: Setting) -> Rates:
-    """Corollary 4.9, for p = p*/c: η_s = 2√6·A/(A + 3Mc), simpler and never above that of the theorem."""
+    """Corollary 4.9, for p = p*/c: η_s = 2√6·A/(A + 3Mc), simpler and never above that of the printed theorem."""
     return Rates(local_rate(setting), 2 * math.sqrt(6) * setting.A / (setting.A + 3 * setting.M * setting.c))
 
 
@@ -68,19 +81,22 @@ def optimal_gradients(problem: Problem) -> float:
 
 
 def bound(problem: Problem, T: int, b: int) -> float:
-    """(1/T)·Σ‖∇F(x_t)‖² ≤ 4·(F(x_0) − F*)/(η_s·η_l·K·T·(1 − p^A)) + 3·1[b < n]·σ²/(M·b)."""
-    return _progress(problem) / T + NOISE * problem.noise_floor(b)
+    """(1/T)·Σ‖∇F(x_t)‖² ≤ 4·(F(x_0) − F*)/(η_s·η_l·K·T·(1 − p^A)) + 3·1[b < n]·σ²/(M·b).
+
+    As proved, 12 in place of 3.
+    """
+    return _progress(problem) / T + NOISE[problem.version] * problem.noise_floor(b)
 
 
 def proved(problem: Problem) -> Proved | None:
     """The rounds after which `bound` is at most ε; None where the given b leaves noise above ε for ever."""
-    b = problem.proof_batch(NOISE)
-    room = problem.epsilon - NOISE * problem.noise_floor(b)
+    noise = NOISE[problem.version]
+    b = problem.proof_batch(noise)
+    room = problem.epsilon - noise * problem.noise_floor(b)
     return Proved(b, whole(_progress(problem) / room)) if room > 0 else None
 
 
 def _progress(problem: Problem) -> float:
     """The first term of `bound`, times T."""
-    eta_l, eta_s = rates(problem)
     moves = some_miner(anchor_probability(problem), problem.A)
-    return 4 * problem.delta / (eta_s * eta_l * problem.K * moves)
+    return 4 * problem.delta / (product(problem) * problem.K * moves)

@@ -16,10 +16,15 @@ NOISE = 6.0  # the proof's factor of (1/μ)·1[b < n]·σ²/(Mb)
 
 def rates(setting: Setting) -> Rates:
     """η_l = 1/(2√6·K·L), η_s = min(2√6·L·A·p/(M·μ·(1 − p^A)), 2√6/(1 + 16·M·L/(μ·A·p)))."""
+    return Rates(local_rate(setting), product(setting) / local_rate(setting))
+
+
+def product(setting: Setting) -> float:
+    """η_s·η_l = min(A·p/(M·K·μ·(1 − p^A)), 1/(K·L·(1 + 16·M·L/(μ·A·p)))), which is all that the proof fixes of them."""
     p, mu = anchor_probability(setting), setting.relative_mu
     refreshed = setting.A * p / setting.M  # share of the cache that a round renews
-    eta_s = 2 * math.sqrt(6) * min(refreshed / (mu * some_miner(p, setting.A)), 1 / (1 + 16 / (mu * refreshed)))
-    return Rates(local_rate(setting), eta_s)
+    factor = min(refreshed / (mu * some_miner(p, setting.A)), 1 / (1 + 16 / (mu * refreshed)))
+    return factor / (setting.K * setting.L)
 
 
 def optimal_rates(setting: Setting) -> Rates:
@@ -71,9 +76,8 @@ def proved(problem: Problem) -> Proved | None:
 
 
 def _contraction(problem: Problem) -> float:
-    eta_l, eta_s = rates(problem)
     moves = some_miner(anchor_probability(problem), problem.A)
-    return problem.relative_mu * problem.L * problem.K * moves * eta_s * eta_l / 2
+    return problem.relative_mu * problem.L * problem.K * moves * product(problem) / 2
 
 
 def _floor(problem: Problem, b: int) -> float:

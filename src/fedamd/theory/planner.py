@@ -6,7 +6,7 @@ of numbers.
 """
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from fedamd.errors import FedamdError
@@ -34,7 +34,8 @@ class Entry:
     seconds: float | None = None
     start_up_gradients: float | None = None  # paid once before round 0 and, as in the paper, not in the totals
     start_up_bits: float | None = None
-    proved: Proved | None = None  # FedAMD only
+    proved: Proved | None = None  # FedAMD only: what the appendix's proofs show
+    printed: Proved | None = None  # where the paper prints something else than its proof shows (Theorem 4.8)
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,11 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        entries = [asdict(entry) | {"proved": entry.proved and entry.proved._asdict()} for entry in self.entries]
+        entries = [
+            asdict(entry)
+            | {"proved": entry.proved and entry.proved._asdict(), "printed": entry.printed and entry.printed._asdict()}
+            for entry in self.entries
+        ]
         return {"problem": asdict(self.problem), "cost": self.cost, "entries": entries}
 
 
@@ -83,7 +88,8 @@ def evaluate(method: Method, problem: Problem, speeds: Speeds | None = None) -> 
         seconds=total * per_round.seconds(speeds, problem.d) if speeds and problem.d else None,
         start_up_gradients=start_up.samples,
         start_up_bits=bits_per_vector and start_up.vectors * bits_per_vector,
-        proved=_proved(method, problem),
+        proved=_proved(method, replace(problem, version="proved")),
+        printed=_proved(method, replace(problem, version="printed")) if _differs(method, problem) else None,
     )
 
 
@@ -119,6 +125,7 @@ def _settings(method: Method, problem: Problem) -> dict[str, float]:
             "p": anchor_probability(problem),
             "b": problem.large_batch,
             **theory_rates("constant", problem)._asdict(),
+            **_proved_rate(problem),
         }
     if method is SEQUENTIAL:
         return {"tau": problem.tau, "b": problem.large_batch, **theory_rates("sequential", problem)._asdict()}
@@ -127,6 +134,16 @@ def _settings(method: Method, problem: Problem) -> dict[str, float]:
     if method is VR_MARINA:
         return {"p": costs.vr_marina_probability(problem), "b": problem.large_batch}
     return {}
+
+
+def _proved_rate(problem: Problem) -> dict[str, float]:
+    exact = replace(problem, version="proved")
+    return {"eta_s as proved": constant.rates(exact).eta_s} if _differs(CONSTANT, problem) else {}
+
+
+def _differs(method: Method, problem: Problem) -> bool:
+    """Whether what the paper prints and what its proof shows are different things."""
+    return method is CONSTANT and problem.mu is None
 
 
 def _proved(method: Method, problem: Problem) -> Proved | None:

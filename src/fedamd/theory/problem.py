@@ -5,7 +5,7 @@ Symbols are the paper's (§4); ASCII names where it has Greek or primed ones: `b
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from fedamd.errors import FedamdError
 
@@ -38,6 +38,7 @@ class Setting:
     p: float | None = None  # constant anchor probability; None takes the optimum p*/c
     c: float = 1.0  # divides p*: less computation for an older cache
     tau: int = 2  # period of the sequential schedule
+    version: Literal["printed", "proved"] = "printed"  # of Theorem 4.8: see `constant`
 
     def __post_init__(self) -> None:
         for name in ("M", "A", "K", "b_small"):
@@ -54,7 +55,16 @@ class Setting:
                 f"p is {self.p}: p = 1 never moves the model, p = 0 never refreshes the cache; give 0 < p < 1",
             )
         _require(self.c >= 1 and math.isfinite(self.c), f"c is {self.c}: it divides p*, give 1 or more")
+        _require(self.version in ("printed", "proved"), f'version is {self.version!r}: give "printed" or "proved"')
         _require(self.tau >= 2, f"tau is {self.tau}: a period needs an anchor round and a miner round, give 2 or more")
+
+    @property
+    def local_limit(self) -> float:
+        """η_l ≤ min(1/(2√6·K·L), sqrt(b'/K)/(4√3·L_σ)): what the proofs for any cohort ask of the local rate."""
+        limit = 1 / (2 * math.sqrt(6) * self.K * self.L)
+        if self.L_sigma == 0:
+            return limit
+        return min(limit, math.sqrt(self.b_small / self.K) / (4 * math.sqrt(3) * self.L_sigma))
 
     @property
     def relative_mu(self) -> float:

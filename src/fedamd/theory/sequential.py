@@ -14,10 +14,12 @@ NOISE = 8.0  # the proof's factor of 1[b < n]·σ²/(Mb)
 
 def rates(setting: Setting) -> Rates:
     """The largest η_l ≤ min(1/(2√6·K·L), sqrt(b'/K)/(4√3·L_σ)), and η_s from η_s·η_l = (1/(K·L))·(1 + 2Mτ/A)^{−1}."""
-    eta_l = 1 / (2 * math.sqrt(6) * setting.K * setting.L)
-    if setting.L_sigma > 0:
-        eta_l = min(eta_l, math.sqrt(setting.b_small / setting.K) / (4 * math.sqrt(3) * setting.L_sigma))
-    return Rates(eta_l, _product(setting) / eta_l)
+    return Rates(setting.local_limit, product(setting) / setting.local_limit)
+
+
+def product(setting: Setting) -> float:
+    """η_s·η_l = (1/(K·L))·(1 + 2Mτ/A)^{−1}, which is all that the theorem fixes of the two."""
+    return 1 / (setting.K * setting.L * _staleness(setting))
 
 
 def rounds(problem: Problem) -> float:
@@ -71,9 +73,5 @@ def _staleness(setting: Setting) -> float:
     return 1 + 2 * setting.M * setting.tau / setting.A
 
 
-def _product(setting: Setting) -> float:
-    return 1 / (setting.K * setting.L * _staleness(setting))
-
-
 def _progress(problem: Problem) -> float:
-    return 4 * problem.delta / (_product(problem) * problem.K)
+    return 4 * problem.delta / (product(problem) * problem.K)

@@ -29,7 +29,7 @@ class OverBatch:
         late = {b: results[arm].gradient[:, arm.rounds // 2 :].mean().item() for b, arm in self.by.items()}
         measured = {b: rounds_to(results[arm].gradient, self.epsilon) for b, arm in self.by.items()}
         asked = problem(self.where, self.epsilon)
-        bounds = {b: NOISE * asked.noise_floor(b) for b in BATCHES}
+        bounds = {b: NOISE["printed"] * asked.noise_floor(b) for b in BATCHES}
         some = BATCHES[:-1]
         rows = [[b, f"{late[b]:.3g}", f"{bounds[b]:.3g}", *cells(measured[b])] for b in BATCHES]
         return Finding(
