@@ -17,8 +17,8 @@ from fedamd.engines.distributed import Ranks
 from fedamd.runs.api import engine_for
 from fedamd.runs.config import load_config
 from fedamd.runs.experiment import build_experiment
-from fedamd.runs.rounds import drive
 from fedamd.runs.run import Run
+from fedamd.runs.session import Session
 
 RATES = [(eta_l, eta_s) for eta_l in (0.1, 0.03, 0.02, 0.01, 0.008, 0.005) for eta_s in (1.0, 0.8, 0.1)]
 
@@ -45,7 +45,7 @@ def timed(runs: list[Run], engine: object) -> float:
     """Seconds for all rounds, evaluation included."""
     torch.cuda.synchronize()
     begun = time.perf_counter()
-    drive(runs, engine, lambda *_: None)
+    Session(runs, engine).run()
     torch.cuda.synchronize()
     return time.perf_counter() - begun
 

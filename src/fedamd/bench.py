@@ -30,8 +30,8 @@ from fedamd.models import MLP, LeNet5
 from fedamd.oracles.objective import flat_parameters
 from fedamd.runs.config import load_config
 from fedamd.runs.experiment import build_experiment
-from fedamd.runs.rounds import drive
 from fedamd.runs.run import Run
+from fedamd.runs.session import Session
 from fedamd.theory.probability import optimal_nonconvex
 
 COHORT, STEPS, SMALL, CLIENTS = 20, 10, 64, 100
@@ -158,14 +158,15 @@ class Training:
     def __init__(self, work: Workload, engine: Engine, algorithm: Algorithm) -> None:
         config = load_config({"clients": CLIENTS, "cohort": COHORT, "rounds": 10**9}, {})
         experiment = build_experiment(config, dataset=work.dataset, model=work.model, algorithm=algorithm)
-        self._engine, self._run = engine, Run(experiment)
+        self._run = Run(experiment)
+        self._session = Session([self._run], engine)
         self._drive_to(0)  # whatever comes before the first round
 
     def __call__(self) -> None:
         self._drive_to(self._run.t + self.ROUNDS)
 
     def _drive_to(self, t: int) -> None:
-        drive([self._run], self._engine, lambda *_: None, interrupted=lambda: self._run.t >= t)
+        self._session.advance(until=lambda: self._run.t >= t)
 
 
 PHASES = ("fedavg", "miners", "anchors", "evaluation")

@@ -121,7 +121,7 @@ def test_a_finished_sweep_computes_nothing_again(tmp_path, monkeypatch):
     planned = plan(QUADRATIC, Grid(RATES), tmp_path / "sweep")
     first = sweep(planned)
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "sweep" / "runs").rglob("*")}
-    monkeypatch.setattr("fedamd.campaigns.sweep.drive", None)
+    monkeypatch.setattr("fedamd.campaigns.sweep.Session", None)
     again = sweep(plan(QUADRATIC, Grid(RATES), tmp_path / "sweep"))
     assert again == first
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "sweep" / "runs").rglob("*")} == before

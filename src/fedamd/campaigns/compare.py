@@ -25,6 +25,7 @@ from fedamd.runs.labels import labels
 from fedamd.runs.making import option_names
 from fedamd.runs.records import Record
 from fedamd.runs.run import Listener
+from fedamd.runs.session import Sink
 from fedamd.runs.summary import Summary, results, to_target
 from fedamd.torchrun import is_writer
 
@@ -68,7 +69,7 @@ def contestants(
 
 
 def compare(
-    configs: Sequence[Config], out: Path, target: float | None = None, listen: Listener | None = None
+    configs: Sequence[Config], out: Path, target: float | None = None, listen: Listener | Sink | None = None
 ) -> Comparison:
     """Run one after the other. A method that diverges does not stop the others; an interruption does."""
     _refuse_other_problems(configs)

@@ -16,8 +16,7 @@ import io
 import json
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,14 +25,13 @@ from fedamd.campaigns.grid import Grid, Point
 from fedamd.engines.distributed import Ranks
 from fedamd.errors import FedamdError
 from fedamd.files import exclusively, write_text
-from fedamd.runs.api import deferred_interrupt, engine_for
+from fedamd.runs.api import engine_for
 from fedamd.runs.config import Config, load_config, to_toml
 from fedamd.runs.experiment import build_experiment, data_options
 from fedamd.runs.folder import CONFIG, SUMMARY, Folder
-from fedamd.runs.records import Record
-from fedamd.runs.rounds import drive
 from fedamd.runs.run import Listener, Run
 from fedamd.runs.sealed import read_json
+from fedamd.runs.session import FolderSink, Question, Session, Sink, as_sinks, deferred_interrupt
 from fedamd.runs.summary import Summary
 from fedamd.torchrun import processes
 
@@ -114,7 +112,7 @@ def plan(
     return Plan(grid, folder, [load_config(config, dict(changes or {}) | point) for point in grid.points()])
 
 
-def sweep(planned: Plan, listen: Listener | None = None) -> Sweep:
+def sweep(planned: Plan, listen: Listener | Sink | None = None) -> Sweep:
     """Run every point that has not ended yet, then tell which was best."""
     if processes() > 1:
         raise FedamdError("a sweep runs in one process: start it without torchrun")
@@ -126,7 +124,7 @@ def sweep(planned: Plan, listen: Listener | None = None) -> Sweep:
         _claim(planned)
         for group in _lockstep_groups(planned.waiting()):
             if not interrupted():
-                _run_group(group, listen, interrupted)
+                _run_group(group, as_sinks(listen), interrupted)
         result = _result(planned)
         _write(result)
     return result
@@ -180,31 +178,11 @@ def _lockstep_groups(waiting: Sequence[tuple[Config, Path]]) -> list[list[tuple[
     return list(groups.values())
 
 
-def _run_group(group: Sequence[tuple[Config, Path]], listen: Listener | None, interrupted: Callable[[], bool]) -> None:
+def _run_group(group: Sequence[tuple[Config, Path]], sinks: Sequence[Sink], interrupted: Question) -> None:
     """Drive the runs of one group together, each recording in its own folder."""
-    with ExitStack() as stack:
-        folders = {}
-        for config, path in group:
-            run, folder = _open(config, path)
-            stack.enter_context(folder.alone())
-            folder.restore(run)
-            folders[run] = folder
-
-        def heard(run: Run, record: Record) -> None:
-            folders[run].add(run, record)
-            if not run.live:
-                folders[run].finish(run, run.status)
-            if listen:
-                listen(run, record)
-
-        runs = list(folders)
-        for run in runs:
-            if not run.live:  # it was killed between its last checkpoint and its summary
-                folders[run].finish(run, run.status)
-        drive(runs, engine_for(runs[0].experiment, Ranks()), heard, interrupted)
-        for run in runs:
-            if run.live:
-                folders[run].save(run)
+    folders = dict(_open(config, path) for config, path in group)
+    engine = engine_for(next(iter(folders)).experiment, Ranks())
+    Session(list(folders), engine, [FolderSink(folders), *sinks], interrupted=interrupted).run()
 
 
 def _open(config: Config, path: Path) -> tuple[Run, Folder]:

@@ -1,9 +1,6 @@
 """Running from Python: `fedamd.run(config)`, the same thing the command line does."""
 
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,15 +11,15 @@ from fedamd.algorithms.base import Algorithm
 from fedamd.data.base import Dataset
 from fedamd.engines import Engine, make_engine
 from fedamd.engines.client_store import ClientStore, MemoryStore
-from fedamd.engines.distributed import DistributedEngine, Ranks, ShardedStore, agreed, in_step, join
+from fedamd.engines.distributed import DistributedEngine, Ranks, ShardedStore, in_step, join
 from fedamd.errors import FedamdError
 from fedamd.oracles.objective import load_parameters
 from fedamd.runs.config import Config, load_config
 from fedamd.runs.experiment import Experiment, build_experiment
 from fedamd.runs.folder import Folder
 from fedamd.runs.records import Record
-from fedamd.runs.rounds import drive
 from fedamd.runs.run import Listener, Run
+from fedamd.runs.session import FolderSink, Session, Sink, as_sinks
 from fedamd.runs.summary import Summary, summarise
 from fedamd.torchrun import is_writer
 
@@ -45,7 +42,7 @@ def run(
     dataset: Dataset | None = None,
     model: nn.Module | Mapping[str, Any] | None = None,
     algorithm: Algorithm | Mapping[str, Any] | None = None,
-    listen: Listener | None = None,
+    listen: Listener | Sink | None = None,
     **changes: Any,
 ) -> Result:
     """Train. `config` is a TOML file, a dictionary or a `Config`; keyword arguments change its keys.
@@ -61,16 +58,12 @@ def run(
         changes["algorithm"], algorithm = algorithm, None
     settled = config if isinstance(config, Config) and not changes else load_config(_plain(config), changes)
     ranks = join(settled.device)
-    with ExitStack() as stack:
-        with in_step(ranks):
-            experiment = build_experiment(settled, dataset=dataset, model=model, algorithm=algorithm)
-            engine = engine_for(experiment, ranks)
-            _check_store(settled, out is not None, ranks)  # what cannot run leaves no folder behind
-            given = _given(dataset, model, algorithm)
-            folder = _new_folder(out, experiment, given)
-            if folder:
-                stack.enter_context(folder.alone())
-        return train(experiment, engine, ranks, folder, listen)
+    with in_step(ranks):
+        experiment = build_experiment(settled, dataset=dataset, model=model, algorithm=algorithm)
+        engine = engine_for(experiment, ranks)
+        _check_store(settled, out is not None, ranks)  # what cannot run leaves no folder behind
+        folder = _new_folder(out, experiment, _given(dataset, model, algorithm))
+    return _trained(experiment, engine, ranks, folder, listen)
 
 
 def resume(
@@ -79,7 +72,7 @@ def resume(
     dataset: Dataset | None = None,
     model: nn.Module | None = None,
     algorithm: Algorithm | None = None,
-    listen: Listener | None = None,
+    listen: Listener | Sink | None = None,
     **changes: Any,
 ) -> Result:
     """Go on with the run in `folder` from its last checkpoint, exactly as if it had never stopped.
@@ -90,41 +83,22 @@ def resume(
     opened.check_given(_given(dataset, model, algorithm))
     config = opened.config(changes)
     ranks = join(config.device)
-    with ExitStack() as stack:
-        with in_step(ranks):
-            experiment = build_experiment(config, dataset=dataset, model=model, algorithm=algorithm)
-            engine = engine_for(experiment, ranks)
-            _check_store(config, True, ranks)
-            stack.enter_context(opened.alone())
-        return train(experiment, engine, ranks, opened, listen, restore=True)
+    with in_step(ranks):
+        experiment = build_experiment(config, dataset=dataset, model=model, algorithm=algorithm)
+        engine = engine_for(experiment, ranks)
+        _check_store(config, True, ranks)
+    return _trained(experiment, engine, ranks, opened, listen)
 
 
-def train(
-    experiment: Experiment,
-    engine: Engine,
-    ranks: Ranks,
-    folder: Folder | None,
-    listen: Listener | None = None,
-    restore: bool = False,
+def _trained(
+    experiment: Experiment, engine: Engine, ranks: Ranks, folder: Folder | None, listen: Listener | Sink | None
 ) -> Result:
-    """Drive one run to its end, recording in `folder`."""
+    """One run to its end, recorded in `folder` if there is one."""
     one = Run(experiment, _held(experiment.config, folder, ranks))
-    if folder and restore:
-        folder.restore(one)
-
-    def heard(which: Run, record: Record) -> None:
-        if folder:
-            folder.add(which, record)
-        if listen:
-            listen(which, record)
-
-    with deferred_interrupt() as pressed:
-        drive([one], engine, heard, pressed if ranks.world == 1 else lambda: agreed(pressed()))
-    status = "interrupted" if one.live else one.status
-    if folder and one.live:
-        folder.save(one)
-    summary = folder.finish(one, status) if folder else summarise(one, status)
+    kept: list[Sink] = [FolderSink({one: folder})] if folder else []
+    Session([one], engine, [*kept, *as_sinks(listen)], ranks=ranks).run()
     load_parameters(experiment.model, one.state.x)
+    summary = summarise(one, "interrupted" if one.live else one.status)
     return Result(summary, one.records, one.state.x, experiment.model, folder.path if folder else None)
 
 
@@ -145,27 +119,6 @@ def _held(config: Config, folder: Folder | None, ranks: Ranks) -> ClientStore:
     if config.client_store == "disk" and folder:
         return folder.held()
     return ShardedStore(ranks, config.device) if ranks.world > 1 else MemoryStore()
-
-
-@contextmanager
-def deferred_interrupt() -> Iterator[Callable[[], bool]]:
-    """The first Ctrl-C (or SIGTERM, as torchrun sends it) waits for the end of the round; a second one does not."""
-    pressed = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield pressed.is_set
-        return
-
-    def note(*_: object) -> None:
-        if pressed.is_set():
-            raise KeyboardInterrupt
-        pressed.set()
-
-    previous = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield pressed.is_set
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def _new_folder(out: Path | str | None, experiment: Experiment, given: Mapping[str, str]) -> Folder | None:

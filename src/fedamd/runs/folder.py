@@ -164,7 +164,7 @@ class Folder:
         """A line of metrics, and a checkpoint when one is due."""
         if self._writes:
             self._metrics.add(record)
-        if run.t % run.config.checkpoint_every == 0 or not run.live:
+        if run.checkpoint_due:
             self.save(run)
 
     def save(self, run: Run) -> None:

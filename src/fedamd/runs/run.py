@@ -67,6 +67,11 @@ class Run:
     def live(self) -> bool:
         return self.status == "running" and self.t < self.config.rounds
 
+    @property
+    def checkpoint_due(self) -> bool:
+        """After the round just done."""
+        return self.t % self.config.checkpoint_every == 0 or not self.live
+
     def surviving(self, order: Order, t: int) -> Order:
         """The order for those of its clients that will reply: the others fail, each at its own address."""
         rate = self.config.failure_rate

@@ -69,7 +69,7 @@ def test_costs_are_kept_round_by_round(finished: Path) -> None:
 
 def test_what_is_finished_is_not_computed_again(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = lines(finished)
-    monkeypatch.setattr(module, "drive", lambda *_: pytest.fail("something was computed"))
+    monkeypatch.setattr(module, "Session", lambda *_, **__: pytest.fail("something was computed"))
     outcomes = run(EXPERIMENT, finished)
     assert lines(finished) == before
     assert [outcome.label for outcome in outcomes] == ["FedAvg", "FedAMD (sequential)"]
@@ -174,7 +174,7 @@ def test_experiments_share_the_runs_they_have_in_common(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copy(finished / "tiny.jsonl", tmp_path)
-    monkeypatch.setattr(module, "drive", lambda *_: pytest.fail("something was computed"))
+    monkeypatch.setattr(module, "Session", lambda *_, **__: pytest.fail("something was computed"))
     again = replace(EXPERIMENT, name="again", cells=EXPERIMENT.cells[1:])
     (outcome,) = run(again, tmp_path)
     assert outcome.rates == kept(finished)[1].rates

@@ -21,11 +21,11 @@ from fedamd.engines.base import Engine
 from fedamd.engines.distributed import Ranks
 from fedamd.errors import FedamdError
 from fedamd.registry import choose
-from fedamd.runs.api import deferred_interrupt, engine_for
+from fedamd.runs.api import engine_for
 from fedamd.runs.config import Config, load_config
 from fedamd.runs.experiment import build_experiment
-from fedamd.runs.rounds import drive
 from fedamd.runs.run import Listener, Run
+from fedamd.runs.session import Session, as_sinks, deferred_interrupt
 from fedamd.studies.paper.experiments import EXPERIMENTS, METHODS, Cell, Experiment
 from fedamd.studies.paper.store import Store, config_hash
 
@@ -180,7 +180,7 @@ class _Runner:
         problem = (configs[0].data.name, configs[0].model.name)
         if problem not in self.engines:
             self.engines[problem] = engine_for(runs[0].experiment, Ranks())
-        drive(runs, self.engines[problem], self.listen, self.interrupted)
+        Session(runs, self.engines[problem], as_sinks(self.listen), interrupted=self.interrupted).run()
         return [run for run in runs if run.status != "running"]
 
     def _keep(self, runs: Sequence[Run], curves: bool, label: str) -> None:

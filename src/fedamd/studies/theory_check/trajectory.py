@@ -14,8 +14,8 @@ from fedamd.engines import make_engine
 from fedamd.runs.config import load_config
 from fedamd.runs.experiment import build_experiment
 from fedamd.runs.records import Record
-from fedamd.runs.rounds import drive
 from fedamd.runs.run import Run
+from fedamd.runs.session import Session, as_sinks
 from fedamd.studies.theory_check.problems import KnownProblem
 from fedamd.theory.intervals import student_quantile
 
@@ -70,7 +70,7 @@ def watch(
             progress(done / total)
 
     first = runs[0].experiment
-    drive(runs, make_engine("vector", "autograd", first.model, first.dataset), heard)
+    Session(runs, make_engine("vector", "autograd", first.model, first.dataset), as_sinks(heard)).run()
     paths = [models[id(run)] for run in runs]
     return {
         arm: _curves(ground, paths[index * seeds : (index + 1) * seeds], arm.rounds) for index, arm in enumerate(chosen)
