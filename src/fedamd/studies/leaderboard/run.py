@@ -1,0 +1,245 @@
+"""Running a leaderboard: tuning and reported runs of several entrants in lockstep, every finished run stored.
+
+`python -m fedamd.studies.leaderboard.run` is the command for a machine with PyTorch, NumPy and pydantic alone.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from fedamd.engines.base import Engine
+from fedamd.engines.distributed import Ranks
+from fedamd.errors import FedamdError
+from fedamd.registry import choose
+from fedamd.runs.api import deferred_interrupt, engine_for
+from fedamd.runs.experiment import Experiment, build_experiment
+from fedamd.runs.rounds import drive
+from fedamd.runs.run import Run
+from fedamd.studies.leaderboard.board import Entrant, Setting, read_board
+from fedamd.studies.leaderboard.store import Line, Store
+from fedamd.studies.leaderboard.tuning import Point, best, points
+
+Say = Callable[[str], None]
+
+
+class Stopped(Exception):
+    """Interrupted, or out of time: what is finished is stored."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run to be had: an entrant at a point, on a seed, for so many rounds."""
+
+    entrant: Entrant
+    point: int
+    seed: int
+    rounds: int
+
+
+@dataclass
+class Runner:
+    """Makes the runs of one setting that are missing."""
+
+    setting: Setting
+    store: Store
+    device: str = "cpu"
+    stop: Callable[[], bool] = lambda: False
+    say: Say = lambda _: None
+    engine: Engine | None = None
+    going: dict[tuple[str, int, int], Run] = field(default_factory=dict)  # trials that a later rung may go on with
+    worlds: dict[int, Experiment] = field(default_factory=dict)  # by seed: data, clients, model and x_0 are shared
+    _points: dict[str, list[Point]] = field(default_factory=dict)  # by label
+
+    def algorithm(self, trial: Trial) -> dict[str, Any]:
+        return trial.entrant.section(self.setting.method, self.points(trial.entrant)[trial.point])
+
+    def points(self, entrant: Entrant) -> list[Point]:
+        if entrant.label not in self._points:
+            self._points[entrant.label] = points(entrant.space, entrant.defaults, self.setting.trials)
+        return self._points[entrant.label]
+
+    def declared(self, trial: Trial) -> dict[str, Any]:
+        return self.setting.declared(self.algorithm(trial), trial.seed, trial.rounds)
+
+    def line(self, trial: Trial, curve: bool = False) -> Line | None:
+        return self.store.get(self.declared(trial), curve)
+
+    def make(self, trials: Sequence[Trial], curve: bool = False) -> None:
+        """Have all of these in the store, those that are missing made in one lockstep."""
+        missing = [trial for trial in trials if self.line(trial, curve) is None]
+        if not missing:
+            return
+        if self.stop():
+            raise Stopped
+        began = time.perf_counter()
+        lockstep = [self._run(trial) for trial in missing]
+        trial_of = dict(zip(map(id, lockstep), missing, strict=True))
+
+        def heard(run: Run, _: object) -> None:
+            if not run.live:
+                trial = trial_of[id(run)]
+                self.store.add(self.setting.name, trial.entrant.label, self.declared(trial), run, curve)
+
+        if self.engine is None:
+            self.engine = engine_for(lockstep[0].experiment, Ranks())
+        drive(lockstep, self.engine, heard, self.stop)
+        took = time.perf_counter() - began
+        self.say(f"{self.setting.name}: {len(missing)} runs to round {missing[0].rounds} in {took:.1f} s")
+        if any(run.live for run in lockstep):
+            raise Stopped
+
+    def _run(self, trial: Trial) -> Run:
+        """The trial's run: gone on with from its last rung where that is still here, else from x_0."""
+        config = self.setting.config(self.algorithm(trial), trial.seed, trial.rounds, self.device)
+        run = self.going.get(_key(trial))
+        if run is None:
+            if trial.seed not in self.worlds:
+                self.worlds[trial.seed] = build_experiment(config)
+            world = self.worlds[trial.seed]
+            run = Run(replace(world, config=config, algorithm=config.build_algorithm()))
+            self.going[_key(trial)] = run
+        elif run.status == "finished":  # of the rung before
+            run.config, run.status = config, "running"
+        return run
+
+
+def tune(runner: Runner, entrants: Sequence[Entrant]) -> dict[str, int]:
+    """The best point of every entrant, by label: successive halving, the last rung on all tuning seeds."""
+    setting = runner.setting
+    alive = {entrant.label: list(range(len(runner.points(entrant)))) for entrant in entrants}
+    for rung, rounds in enumerate(setting.rungs):
+        last = rounds == setting.rungs[-1]
+        seeds = setting.tuning_seeds if last else setting.tuning_seeds[:1]
+        trials = {
+            (entrant.label, point): [Trial(entrant, point, seed, rounds) for seed in seeds]
+            for entrant in entrants
+            for point in alive[entrant.label]
+        }
+        runner.make([trial for some in trials.values() for trial in some])
+        keep = 1 if last else setting.kept(rung + 1)
+        for label in alive:
+            scores = {point: _mean(runner, trials[label, point]) for point in alive[label]}
+            alive[label] = best(scores, keep)
+    return {label: chosen[0] for label, chosen in alive.items()}
+
+
+def _mean(runner: Runner, trials: Sequence[Trial]) -> float:
+    lines = [runner.line(trial) for trial in trials]
+    return fmean(line["score"] for line in lines if line is not None)
+
+
+def report(runner: Runner, entrants: Sequence[Entrant]) -> dict[str, list[Line]]:
+    """Tune these entrants, run each at its best point on the reported seeds, and give their lines by label."""
+    chosen = tune(runner, entrants)
+    runner.going.clear()
+    trials = [
+        Trial(entrant, chosen[entrant.label], seed, runner.setting.rounds)
+        for entrant in entrants
+        for seed in runner.setting.seeds
+    ]
+    runner.make(trials, curve=True)
+    runner.going.clear()
+    lines: dict[str, list[Line]] = {}
+    for trial in trials:
+        line = runner.line(trial, curve=True)
+        assert line is not None
+        lines.setdefault(trial.entrant.label, []).append(line)
+    return lines
+
+
+def stored(setting: Setting, entrants: Sequence[Entrant], store: Store) -> dict[str, list[Line]]:
+    """The reported lines of the entrants that are complete, by label; nothing is run."""
+    found: dict[str, list[Line]] = {}
+    for entrant in competing(setting, entrants):
+        try:
+            found |= report(Runner(setting, store, stop=lambda: True), [entrant])
+        except Stopped:
+            continue
+    return found
+
+
+def competing(setting: Setting, entrants: Sequence[Entrant]) -> list[Entrant]:
+    return [entrant for entrant in entrants if entrant.label not in setting.without]
+
+
+def run_board(
+    settings: Sequence[Setting],
+    entrants: Sequence[Entrant],
+    store: Store,
+    *,
+    device: str = "cpu",
+    together: int = 8,
+    seconds: float | None = None,
+    say: Say = lambda _: None,
+) -> bool:
+    """Make what is missing, `together` entrants at a time; whether all of it is there now."""
+    end = None if seconds is None else time.monotonic() + seconds
+    with deferred_interrupt() as pressed:
+
+        def stop() -> bool:
+            return pressed() or (end is not None and time.monotonic() > end)
+
+        try:
+            for setting in settings:
+                done = stored(setting, entrants, store)
+                waiting = [entrant for entrant in competing(setting, entrants) if entrant.label not in done]
+                runner = Runner(setting, store, device, stop, say)
+                for start in range(0, len(waiting), together):
+                    group = waiting[start : start + together]
+                    say(f"{setting.name}: {', '.join(entrant.label for entrant in group)}")
+                    report(runner, group)
+        except Stopped:
+            return False
+    return True
+
+
+def chosen(
+    settings: Sequence[Setting], entrants: Sequence[Entrant], only: Sequence[str], methods: Sequence[str]
+) -> tuple[list[Setting], list[Entrant]]:
+    """Those of these names, in the order of the names; all where none are given."""
+    named, labelled = {one.name: one for one in settings}, {one.label: one for one in entrants}
+    return (
+        [choose(named, name, "--only") for name in only or named],
+        [choose(labelled, label, "--methods") for label in methods or labelled],
+    )
+
+
+def _key(trial: Trial) -> tuple[str, int, int]:
+    return trial.entrant.label, trial.point, trial.seed
+
+
+def main() -> int:
+    """The command, without the command line's packages."""
+    parser = argparse.ArgumentParser(description=run_board.__doc__)
+    parser.add_argument("board", type=Path, help="the folder of methods.toml and the settings")
+    parser.add_argument("results", type=Path, help="the folder of the store")
+    parser.add_argument("--only", nargs="*", default=[], help="settings")
+    parser.add_argument("--methods", nargs="*", default=[], help="entrants")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--together", type=int, default=8, help="entrants in one lockstep")
+    parser.add_argument("--seconds", type=float, default=None, help="stop after so many")
+    words = parser.parse_args()
+    try:
+        settings, entrants = chosen(*read_board(words.board), words.only, words.methods)
+        how = {"device": words.device, "together": words.together, "seconds": words.seconds}
+        began = time.monotonic()
+        complete = run_board(
+            settings,
+            entrants,
+            Store(words.results),
+            **how,
+            say=lambda text: print(f"[{time.monotonic() - began:6.1f}] {text}", flush=True),
+        )
+    except FedamdError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0 if complete else 3
+
+
+if __name__ == "__main__":
+    sys.exit(main())
