@@ -88,10 +88,10 @@ class Runner:
         if self.engine is None:
             self.engine = engine_for(lockstep[0].experiment, Ranks())
         drive(lockstep, self.engine, heard, self.stop)
-        took = time.perf_counter() - began
-        self.say(f"{self.setting.name}: {len(missing)} runs to round {missing[0].rounds} in {took:.1f} s")
         if any(run.live for run in lockstep):
             raise Stopped
+        took = time.perf_counter() - began
+        self.say(f"{self.setting.name}: {len(missing)} runs to round {missing[0].rounds} in {took:.1f} s")
 
     def _run(self, trial: Trial) -> Run:
         """The trial's run: gone on with from its last rung where that is still here, else from x_0."""
@@ -177,7 +177,7 @@ def run_board(
     seconds: float | None = None,
     say: Say = lambda _: None,
 ) -> bool:
-    """Make what is missing, `together` entrants at a time; whether all of it is there now."""
+    """Make what is missing, `together` entrants at a time in every setting; whether all of it is there now."""
     end = None if seconds is None else time.monotonic() + seconds
     with deferred_interrupt() as pressed:
 
@@ -185,17 +185,20 @@ def run_board(
             return pressed() or (end is not None and time.monotonic() > end)
 
         try:
-            for setting in settings:
-                done = stored(setting, entrants, store)
-                waiting = [entrant for entrant in competing(setting, entrants) if entrant.label not in done]
-                runner = Runner(setting, store, device, stop, say)
-                for start in range(0, len(waiting), together):
-                    group = waiting[start : start + together]
-                    say(f"{setting.name}: {', '.join(entrant.label for entrant in group)}")
+            runners = [Runner(setting, store, device, stop, say) for setting in settings]
+            for start in range(0, len(entrants), together):
+                for runner in runners:
+                    group = _waiting(runner, entrants[start : start + together])
+                    say(f"{runner.setting.name}: {', '.join(entrant.label for entrant in group) or 'nothing to do'}")
                     report(runner, group)
         except Stopped:
             return False
     return True
+
+
+def _waiting(runner: Runner, entrants: Sequence[Entrant]) -> list[Entrant]:
+    done = stored(runner.setting, entrants, runner.store)
+    return [entrant for entrant in competing(runner.setting, entrants) if entrant.label not in done]
 
 
 def chosen(

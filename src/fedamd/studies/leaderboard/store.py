@@ -74,18 +74,18 @@ class Store:
 
 def score(run: Run) -> float:
     """The mean accuracy of the last ten evaluations (of a third of them, in a run too short for ten); 0 if diverged."""
-    seen = [record["accuracy"] for record in run.records if record["round"] >= 0 and record["accuracy"] is not None]
+    seen = [record.accuracy for record in run.records if record.round >= 0 and record.accuracy is not None]
     if run.status == "diverged" or not seen:
         return 0.0
     return fmean(seen[-max(1, min(LAST, len(seen) // 3)) :])
 
 
 def _curve(run: Run) -> Line:
-    records = [record for record in run.records if record["round"] >= 0]
-    seen = [record for record in records if record["accuracy"] is not None]
-    totals = [(record["gradient_samples"], record["bits_up"] + record["bits_down"]) for record in records]
+    records = [record for record in run.records if record.round >= 0]
+    seen = [(record.round + 1, record.accuracy) for record in records if record.accuracy is not None]
+    totals = [(record.gradient_samples, record.bits) for record in records]
     return {
-        "accuracy": [round(record["accuracy"], 4) for record in seen],
-        "evaluated": [record["round"] + 1 for record in seen],
+        "accuracy": [round(accuracy, 4) for _, accuracy in seen],
+        "evaluated": [rounds for rounds, _ in seen],
         **per_round(totals),
     }
