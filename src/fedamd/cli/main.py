@@ -18,6 +18,7 @@ from fedamd.cli import (
     compare,
     data,
     federation,
+    leaderboard,
     listing,
     plan,
     plot,
@@ -42,7 +43,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run, listing, data, plot, sweep, plan, theory, compare, reproduce, report, watch, bench, federation):
+for command in (
+    run,
+    listing,
+    data,
+    plot,
+    sweep,
+    plan,
+    theory,
+    compare,
+    leaderboard,
+    reproduce,
+    report,
+    watch,
+    bench,
+    federation,
+):
     command.register(app)
 
 

@@ -140,7 +140,10 @@ def _setting(path: Path) -> Setting:
         raise FedamdError(f"{path}: seed {min(both)} is among seeds and tuning_seeds: what is reported is not tuned on")
     if list(setting.rungs) != sorted(set(setting.rungs)) or not setting.rungs or setting.trials < 1:
         raise FedamdError(f"{path}: rungs should be rounds in increasing order, and trials at least 1")
-    setting.config({"name": "fedavg"}, setting.seeds[0], setting.rounds, "cpu")
+    try:
+        setting.config({"name": "fedavg"}, setting.seeds[0], setting.rounds, "cpu")
+    except FedamdError as error:
+        raise FedamdError(f"{path}: {error}") from None
     return setting
 
 

@@ -1,0 +1,177 @@
+"""What a leaderboard leaves for readers: a CSV file, a figure for each setting, one page, and docs/choosing.md."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedamd.report.curves import Curve as Drawn
+from fedamd.report.curves import measured_points
+from fedamd.report.figures import draw_costs
+from fedamd.report.page import Cell, Picture, Section, Table, Tone, build_page, cell
+from fedamd.runs import checkpoint
+from fedamd.runs.records import Record
+from fedamd.studies.leaderboard.board import Entrant, Setting
+from fedamd.studies.leaderboard.ranking import COSTS, Standing, rank
+from fedamd.studies.leaderboard.run import competing, stored
+from fedamd.studies.leaderboard.store import Line, Store
+from fedamd.studies.paper.store import cumulative
+
+DRAWN = 8  # the best at equal rounds are drawn: more lines cannot be told apart
+_UNITS = {"rounds": (1.0, "rounds"), "gradients": (1e6, "10⁶ gradients"), "bits": (1e9, "Gbit")}
+
+
+@dataclass(frozen=True)
+class Board:
+    """A setting with everything that is finished of it."""
+
+    setting: Setting
+    reported: Mapping[str, Sequence[Line]]
+    standings: Mapping[str, Sequence[Standing]]
+    open: tuple[str, ...]  # entrants that are not finished
+
+
+def boards(settings: Sequence[Setting], entrants: Sequence[Entrant], store: Store) -> list[Board]:
+    """All settings of which anything is finished."""
+    found = []
+    for setting in settings:
+        reported = stored(setting, entrants, store)
+        if reported:
+            missing = tuple(one.label for one in competing(setting, entrants) if one.label not in reported)
+            found.append(Board(setting, reported, rank(setting, reported), missing))
+    return found
+
+
+def publish(told: Sequence[Board], folder: Path) -> list[Path]:
+    """Write leaderboard.csv, leaderboard.html and a figure for each setting."""
+    folder.mkdir(parents=True, exist_ok=True)
+    figures = {board.setting.name: _draw(board, folder / f"{board.setting.name}.png") for board in told}
+    checkpoint.write_text(folder / "leaderboard.csv", _csv(told))
+    sections: list[Section] = []
+    for board in told:
+        sections += [_table(board), Picture.of("", figures[board.setting.name], "the best at equal rounds")]
+    checkpoint.write_text(folder / "leaderboard.html", build_page("Leaderboard", sections, subtitle=_HOW))
+    return [folder / "leaderboard.csv", folder / "leaderboard.html", *figures.values()]
+
+
+_HOW = (
+    "Every method with the same budget for tuning, on seeds that are not reported. Accuracy: the mean of the last ten "
+    "evaluations, ± the 95 % interval over seeds; = tied with the first."
+)
+
+
+def _table(board: Board) -> Table:
+    by_label = {cost: {one.label: one for one in standings} for cost, standings in board.standings.items()}
+    columns = ["method", *(f"{kind} at equal {cost}" for cost in COSTS for kind in ("rank", "accuracy")), "worst seed"]
+    columns += [f"{_UNITS[cost][1]} to {target:.0%}" for cost in COSTS for target in board.setting.targets]
+    rows = [_row(one.label, by_label) for one in board.standings["rounds"]]
+    note = f"Not finished: {', '.join(board.open)}." if board.open else ""
+    left_out = " ".join(f"Without {label}: {why}." for label, why in board.setting.without.items())
+    return Table(title=board.setting.title, note=f"{note} {left_out}".strip(), columns=columns, rows=rows)
+
+
+def _row(label: str, by_label: Mapping[str, Mapping[str, Standing]]) -> list[Cell]:
+    cells = [cell(label)]
+    for cost in COSTS:
+        one = by_label[cost][label]
+        tone: Tone = "bad" if one.diverged else "best" if one.rank == 1 else "good" if one.tied else ""
+        place = f"{one.rank} =" if one.tied and one.rank > 1 else f"{one.rank}"
+        cells += [cell(one.rank, place), cell(one.mean, accuracy(one), tone)]
+    cells.append(cell(by_label["rounds"][label].worst, f"{100 * by_label['rounds'][label].worst:.2f}"))
+    for cost in COSTS:
+        unit = _UNITS[cost][0]
+        cells += [cell(None if value is None else value / unit) for value in by_label[cost][label].to_targets]
+    return cells
+
+
+def accuracy(one: Standing) -> str:
+    """In percent, with its interval, and how many seeds diverged."""
+    margin = f" ± {100 * one.margin:.2f}" if math.isfinite(one.margin) else ""
+    return f"{100 * one.mean:.2f}{margin}" + (f" ({one.diverged} of {len(one.seeds)} diverged)" if one.diverged else "")
+
+
+_COLUMNS = (
+    *("setting", "at_equal", "rank", "method", "accuracy", "margin_95", "worst_seed", "diverged", "tied_with_first"),
+    *("target_1", "target_2", "target_3", "algorithm"),
+)
+
+
+def _csv(told: Sequence[Board]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    for board in told:
+        for cost, standings in board.standings.items():
+            for one in standings:
+                numbers = [round(one.mean, 5), round(one.margin, 5), round(one.worst, 5), one.diverged, int(one.tied)]
+                chosen = json.dumps(board.reported[one.label][0]["algorithm"])
+                writer.writerow([board.setting.name, cost, one.rank, one.label, *numbers, *one.to_targets, chosen])
+    return text.getvalue()
+
+
+def _draw(board: Board, path: Path) -> Path:
+    best = [one.label for one in board.standings["rounds"][:DRAWN]]
+    curves = [
+        Drawn(
+            label,
+            tuple(line["seed"] for line in board.reported[label]),
+            sum(line["status"] == "diverged" for line in board.reported[label]),
+            measured_points([_records(line) for line in board.reported[label]]),
+        )
+        for label in best
+    ]
+    return draw_costs(curves, path, board.setting.targets[-1])
+
+
+def _records(line: Line) -> list[Record]:
+    """A stored run as the records its curve was made from, start-up charged."""
+    sums, (gradients, bits) = cumulative(line["costs"], line["rounds_cost"]), line["start_up"]
+    return [
+        Record(
+            rounds - 1,
+            metrics={"accuracy": value},
+            costs={
+                "gradient_samples": sums["gradients"][rounds - 1] + gradients,
+                "bits_up": sums["bits"][rounds - 1] + bits,
+                "bits_down": 0,
+            },
+        )
+        for rounds, value in zip(line["evaluated"], line["accuracy"], strict=True)
+    ]
+
+
+def choosing_page(told: Sequence[Board]) -> str:
+    """docs/choosing.md: which method for which federation, from the data and nothing else."""
+    parts = [
+        "# Which method?",
+        "",
+        f"Written by `fedamd leaderboard` from `results/leaderboard/`. {_HOW} What is tied with the first cannot be told "
+        "from it with so few seeds.",
+    ]
+    for board in told:
+        parts += ["", f"## {board.setting.title}", "", *_verdicts(board), "", *_markdown(board)]
+        if board.open:
+            parts += ["", f"Not finished: {', '.join(board.open)}."]
+    return "\n".join(parts) + "\n"
+
+
+def _verdicts(board: Board) -> list[str]:
+    lines = []
+    for cost, standings in board.standings.items():
+        first, *others = standings
+        tied = [one.label for one in others if one.tied]
+        behind = f", tied with {', '.join(tied)}" if tied else ""
+        lines.append(f"* At equal {cost}: **{first.label}** ({accuracy(first)} %){behind}.")
+    return lines
+
+
+def _markdown(board: Board) -> list[str]:
+    by_label = {cost: {one.label: one for one in standings} for cost, standings in board.standings.items()}
+    lines = ["| method | " + " | ".join(f"equal {cost}" for cost in COSTS) + " |", "|---|---|---|---|"]
+    for one in board.standings["rounds"]:
+        cells = (f"{by_label[cost][one.label].rank}: {accuracy(by_label[cost][one.label])}" for cost in COSTS)
+        lines.append(f"| {one.label} | {' | '.join(cells)} |")
+    return lines
