@@ -30,7 +30,7 @@ def command(
 
     What is finished is never run again: a new line in methods.toml is a new entrant, and nothing else is rerun.
     """
-    from fedamd.runs import checkpoint
+    from fedamd.files import write_text
     from fedamd.studies.leaderboard.board import read_board
     from fedamd.studies.leaderboard.publish import boards, choosing_page, publish
     from fedamd.studies.leaderboard.run import chosen, run_board
@@ -45,7 +45,7 @@ def command(
     for path in publish(told, out):
         console.print(escape(str(path)), highlight=False, soft_wrap=True)
     if choosing:
-        checkpoint.write_text(choosing, choosing_page(told))
+        write_text(choosing, choosing_page(told))
     if not complete and minutes != 0:
         typer.echo("not complete: go on with the same command", err=True)
         raise typer.Exit(3)

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedamd.files import write_text
 from fedamd.report.curves import Curve as Drawn
 from fedamd.report.curves import measured_points
 from fedamd.report.figures import draw_costs
 from fedamd.report.page import Cell, Picture, Section, Table, Tone, build_page, cell
-from fedamd.runs import checkpoint
 from fedamd.runs.records import Record
 from fedamd.studies.leaderboard.board import Entrant, Setting
 from fedamd.studies.leaderboard.ranking import COSTS, Standing, rank
@@ -49,11 +49,11 @@ def publish(told: Sequence[Board], folder: Path) -> list[Path]:
     """Write leaderboard.csv, leaderboard.html and a figure for each setting."""
     folder.mkdir(parents=True, exist_ok=True)
     figures = {board.setting.name: _draw(board, folder / f"{board.setting.name}.png") for board in told}
-    checkpoint.write_text(folder / "leaderboard.csv", _csv(told))
+    write_text(folder / "leaderboard.csv", _csv(told))
     sections: list[Section] = []
     for board in told:
         sections += [_table(board), Picture.of("", figures[board.setting.name], "the best at equal rounds")]
-    checkpoint.write_text(folder / "leaderboard.html", build_page("Leaderboard", sections, subtitle=_HOW))
+    write_text(folder / "leaderboard.html", build_page("Leaderboard", sections, subtitle=_HOW))
     return [folder / "leaderboard.csv", folder / "leaderboard.html", *figures.values()]
 
 
@@ -148,8 +148,8 @@ def choosing_page(told: Sequence[Board]) -> str:
     parts = [
         "# Which method?",
         "",
-        f"Written by `fedamd leaderboard` from `results/leaderboard/`. {_HOW} What is tied with the first cannot be told "
-        "from it with so few seeds.",
+        f"Written by `fedamd leaderboard` from `results/leaderboard/`. {_HOW} What is tied with the first cannot "
+        "be told from it with so few seeds.",
     ]
     for board in told:
         parts += ["", f"## {board.setting.title}", "", *_verdicts(board), "", *_markdown(board)]
