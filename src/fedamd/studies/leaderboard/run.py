@@ -6,7 +6,7 @@
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
@@ -16,10 +16,10 @@ from fedamd.engines.base import Engine
 from fedamd.engines.distributed import Ranks
 from fedamd.errors import FedamdError
 from fedamd.registry import choose
-from fedamd.runs.api import deferred_interrupt, engine_for
+from fedamd.runs.api import engine_for
 from fedamd.runs.experiment import Experiment, build_experiment
-from fedamd.runs.rounds import drive
 from fedamd.runs.run import Run
+from fedamd.runs.session import Session, Sink, deferred_interrupt
 from fedamd.studies.leaderboard.board import Entrant, Setting, read_board
 from fedamd.studies.leaderboard.store import Line, Store
 from fedamd.studies.leaderboard.tuning import Point, best, points
@@ -78,16 +78,10 @@ class Runner:
             raise Stopped
         began = time.perf_counter()
         lockstep = [self._run(trial) for trial in missing]
-        trial_of = dict(zip(map(id, lockstep), missing, strict=True))
-
-        def heard(run: Run, _: object) -> None:
-            if not run.live:
-                trial = trial_of[id(run)]
-                self.store.add(self.setting.name, trial.entrant.label, self.declared(trial), run, curve)
-
+        keeping = _Keeping(self, dict(zip(map(id, lockstep), missing, strict=True)), curve)
         if self.engine is None:
             self.engine = engine_for(lockstep[0].experiment, Ranks())
-        drive(lockstep, self.engine, heard, self.stop)
+        Session(lockstep, self.engine, [keeping], interrupted=self.stop).run()
         if any(run.live for run in lockstep):
             raise Stopped
         took = time.perf_counter() - began
@@ -106,6 +100,18 @@ class Runner:
         elif run.status == "finished":  # of the rung before
             run.config, run.status = config, "running"
         return run
+
+
+class _Keeping(Sink):
+    """Writes every run that ends into the store, at once."""
+
+    def __init__(self, runner: Runner, trials: Mapping[int, Trial], curve: bool) -> None:
+        self._runner, self._trials, self._curve = runner, trials, curve
+
+    def end(self, run: Run, status: str) -> None:
+        if status != "interrupted":
+            trial, runner = self._trials[id(run)], self._runner
+            runner.store.add(runner.setting.name, trial.entrant.label, runner.declared(trial), run, self._curve)
 
 
 def tune(runner: Runner, entrants: Sequence[Entrant]) -> dict[str, int]:
