@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from fedamd.algorithms.base import Algorithm
 from fedamd.algorithms.checks import between, not_negative, positive, whole
 from fedamd.errors import FedamdError
+from fedamd.registry import Registry
 
 Factor = Callable[[int], float]  # t → what the hyper-parameter's own value is multiplied by
 
@@ -101,12 +102,9 @@ class Exponential(RoundSchedule):
         return self.rate**t
 
 
-ROUND_SCHEDULES: dict[str, type[RoundSchedule]] = {
-    "constant": Constant,
-    "step": Step,
-    "cosine": Cosine,
-    "exponential": Exponential,
-}
+ROUND_SCHEDULES: Registry[type[RoundSchedule]] = Registry(
+    "schedule", {"constant": Constant, "step": Step, "cosine": Cosine, "exponential": Exponential}
+)
 
 
 def at_round(algorithm: Algorithm, schedules: Mapping[str, Factor], t: int) -> Algorithm:

@@ -13,9 +13,12 @@ availability.py   clients that come and go: a Markov chain, a trace file
 devices.py        speeds and bandwidths: simulated seconds, and who misses a deadline
 """
 
+from collections.abc import Callable
+
 from fedamd.participation.availability import MarkovSampler, TraceSampler
 from fedamd.participation.devices import Devices
 from fedamd.participation.samplers import CyclicSampler, Sampler, UniformSampler, WeightedSampler
+from fedamd.registry import Registry
 
 __all__ = [
     "SAMPLERS",
@@ -28,10 +31,13 @@ __all__ = [
     "WeightedSampler",
 ]
 
-SAMPLERS: dict[str, type[Sampler]] = {
-    "uniform": UniformSampler,
-    "weighted": WeightedSampler,
-    "cyclic": CyclicSampler,
-    "markov": MarkovSampler,
-    "trace": TraceSampler,
-}
+SAMPLERS: Registry[Callable[..., Sampler]] = Registry(
+    "sampler",
+    {
+        "uniform": UniformSampler,
+        "weighted": WeightedSampler,
+        "cyclic": CyclicSampler,
+        "markov": MarkovSampler,
+        "trace": TraceSampler,
+    },
+)

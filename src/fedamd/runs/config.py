@@ -25,6 +25,7 @@ from fedamd.runs.toml import read_toml, to_toml
 __all__ = ["THEORY", "Config", "Section", "load_config", "parse_setting", "to_toml"]
 
 THEORY = "theory"  # in place of a learning rate of FedAMD: the one its theorem admits, found by `theory_rates`
+_UNSAID = ("sampler", "schedules")  # not written where they are the paper's: runs of before they existed read the same
 COHORT = 20  # A, unless told; all clients where there are fewer
 _COMPANIONS = {  # data set → its usual partition and model
     "fashion-mnist": ("classes", "lenet5"),
@@ -61,12 +62,16 @@ class Config(BaseModel):
     partition: Section = Section(name="classes")
     model: Section = Section(name="mlp")
     algorithm: Section = Section(name="fedamd")
+    sampler: Section = Section(name="uniform")
+    schedules: dict[str, Section] = Field(default={}, description="hyper-parameters that change with the round")
 
     clients: int = Field(default=100, ge=1, description="M, the number of clients")
     cohort: int = Field(default=COHORT, ge=1, description="A, how many of them take part in a round")
     rounds: int = Field(default=100, ge=1, description="T, the number of rounds")
     seed: int = Field(default=0, ge=0, lt=2**63, description="the seed of everything random")
     failure_rate: float = Field(default=0.0, ge=0, lt=1, description="the probability that a client never replies")
+    devices: dict[str, float] | str | None = Field(default=None, description="speeds for simulated seconds, or a CSV")
+    deadline: float | None = Field(default=None, gt=0, description="simulated seconds after which no reply counts")
     target_accuracy: float | None = Field(default=None, gt=0, le=1, description="report when this is reached")
     evaluate_every: int = Field(default=1, ge=1, description="rounds between two evaluations on the test set")
     checkpoint_every: int = Field(default=10, ge=1, description="rounds between two checkpoints")
@@ -97,6 +102,8 @@ class Config(BaseModel):
         logistic = isinstance(raw["model"], dict) and named == raw["model"]["name"] == "logistic"
         if logistic and "regularisation" in data:  # the two are one problem
             raw["model"] = {"regularisation": data["regularisation"]} | raw["model"]
+        if isinstance(schedules := raw.get("schedules"), dict):  # a word alone is a name without options
+            raw["schedules"] = {key: {"name": one} if isinstance(one, str) else one for key, one in schedules.items()}
         if isinstance(clients := raw.get("clients"), int):
             raw = {"cohort": max(1, min(COHORT, clients))} | raw
         return raw
@@ -169,6 +176,9 @@ class Config(BaseModel):
     def plain(self) -> dict[str, Any]:
         """As dictionaries and numbers, every default filled in."""
         plain = self.model_dump(mode="json", exclude_none=True)
+        for name in _UNSAID:
+            if getattr(self, name) == type(self).model_fields[name].default:
+                del plain[name]
         if self._foreign(self.algorithm.name):
             return plain  # as it was written: defaults were filled in then
         algorithm = self.outline()

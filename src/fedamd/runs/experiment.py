@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from fedamd import draw, models
 from fedamd.algorithms import ALGORITHMS
 from fedamd.algorithms.base import Algorithm, Federation
+from fedamd.algorithms.over_rounds import Factor, at_round, check_scheduled
 from fedamd.data import SOURCES, load
 from fedamd.data.base import Clients, Dataset
 from fedamd.data.checks import check
@@ -19,6 +20,8 @@ from fedamd.draw import Purpose
 from fedamd.errors import FedamdError
 from fedamd.oracles.objective import flat_parameters, refuse_hidden_state
 from fedamd.runs.config import Config
+from fedamd.runs.simulated_time import SimulatedTime
+from fedamd.runs.steering import build_devices, build_sampler, build_schedules
 from fedamd.runs.theory_rates import Facts, resolve_theory
 
 
@@ -43,7 +46,27 @@ class Experiment:
 
     @cached_property
     def federation(self) -> Federation:
-        return Federation(self.config.clients, self.config.cohort, self.clients.sizes)
+        return Federation(self.config.clients, self.config.cohort, self.clients.sizes, build_sampler(self.config))
+
+    @cached_property
+    def simulated_time(self) -> SimulatedTime | None:
+        """Where the config gives the clients devices."""
+        devices = build_devices(self.config)
+        return None if devices is None else SimulatedTime(devices, self.clients.sizes, self.config.deadline)
+
+    @cached_property
+    def schedules(self) -> dict[str, Factor]:
+        """Of the hyper-parameters that change with the round."""
+        return build_schedules(self.config)
+
+    def method_of(self, t: int) -> Algorithm:
+        """The method with the hyper-parameters of round t."""
+        return at_round(self.algorithm, self.schedules, t)
+
+    def __post_init__(self) -> None:
+        """What is steered is built with the rest, so that a mistake in it is told before anything runs."""
+        check_scheduled(self.algorithm, self.schedules)
+        _ = self.federation, self.simulated_time
 
 
 def build_experiment(

@@ -22,32 +22,43 @@ class Ledger:
     gradient_samples: int = 0
     bits_up: int = 0
     bits_down: int = 0
+    simulated_seconds: float | None = None  # where the clients have devices
 
     def add(self, exchange: Exchange, answers: Answers, sizes: Sequence[int]) -> None:
         """Count one exchange with its replies; `sizes[m]` is what client m owns."""
         for order in exchange.orders:
             replies = answers[order.role.name]
             x = like_x(order)
-            self.bits_down += len(order.clients) * sum(
-                _bits(value)
-                for value in order.payload.values()
-                if isinstance(value, Tensor) and value.numel() == x.numel()
-            )
+            self.bits_down += len(order.clients) * bits_down(order)
             self.bits_up += _bits_up(replies, x)
             self.gradient_samples += _gradient_samples(order, replies, sizes)
 
-    def totals(self) -> dict[str, int]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+    def add_seconds(self, simulated: float) -> None:
+        """How long the exchange took on the clients' devices."""
+        self.simulated_seconds = (self.simulated_seconds or 0.0) + simulated
+
+    def totals(self) -> dict[str, float]:
+        """All that is counted, by name."""
+        totals = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: total for name, total in totals.items() if total is not None}
 
 
-def _bits(vector: Tensor) -> int:
+def bits_down(order: Order) -> int:
+    """What each client of the order is sent."""
+    x = like_x(order)
+    vectors = [value for value in order.payload.values() if isinstance(value, Tensor) and value.numel() == x.numel()]
+    return sum(bits_of(vector) for vector in vectors)
+
+
+def bits_of(vector: Tensor) -> int:
+    """In the bits of its type."""
     return vector.numel() * vector.element_size() * 8
 
 
 def _bits_up(replies: Replies, x: Tensor) -> int:
     came = len(replies) + len(replies.rejected)
     vectors = [name for name, stack in replies.values.items() if stack.shape[-1] == x.numel()]
-    return came * sum(replies.bits.get(name, _bits(x)) for name in vectors)
+    return came * sum(replies.bits.get(name, bits_of(x)) for name in vectors)
 
 
 def _gradient_samples(order: Order, replies: Replies, sizes: Sequence[int]) -> int:

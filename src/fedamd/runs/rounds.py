@@ -42,7 +42,7 @@ def _round(runs: Sequence[Run], engine: Engine, listen: Listener) -> None:
     for run in runs:
         run.begin_round()
     turns = [Turn(t, run.config.seed, run.experiment.federation) for run in runs]
-    dialogues = [run.experiment.algorithm.round(run.state, turn) for run, turn in zip(runs, turns, strict=True)]
+    dialogues = [run.experiment.method_of(t).round(run.state, turn) for run, turn in zip(runs, turns, strict=True)]
     _converse(runs, dialogues, t, engine, [run.ledger for run in runs])
     for run in runs:
         run.t = t + 1
@@ -67,6 +67,8 @@ def _converse(
         answers = dict(zip(asked, engine.execute(requests), strict=True)) if requests else {}
         for index, answer in answers.items():
             ledgers[index].add(asked[index], answer, runs[index].site.clients.sizes)  # type: ignore[arg-type]
+            if (time := runs[index].experiment.simulated_time) is not None:
+                ledgers[index].add_seconds(time.length(asked[index]))
             runs[index].tally.add(asked[index], answer)  # type: ignore[arg-type]
         stage += 1
 

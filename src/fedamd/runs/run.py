@@ -73,12 +73,13 @@ class Run:
         return self.t % self.config.checkpoint_every == 0 or not self.live
 
     def surviving(self, order: Order, t: int) -> Order:
-        """The order for those of its clients that will reply: the others fail, each at its own address."""
-        rate = self.config.failure_rate
-        if not rate:
-            return order
-        lives = [i for i in order.clients if draw.uniform(self.config.seed, Purpose.FAILURE, t, i) >= rate]
-        return Order(order.role, tuple(lives), order.batches, order.payload)
+        """The order for those of its clients that will reply: the others are away, fail, or miss the deadline."""
+        seed, rate, time = self.config.seed, self.config.failure_rate, self.experiment.simulated_time
+        sampler = self.experiment.federation.sampler
+        there = [i for i in order.clients if sampler.reachable(t, seed, i)]
+        lives = [i for i in there if not rate or draw.uniform(seed, Purpose.FAILURE, t, i) >= rate]
+        order = Order(order.role, tuple(lives), order.batches, order.payload)
+        return order if time is None else Order(order.role, tuple(time.in_time(order)), order.batches, order.payload)
 
     def begin_round(self) -> None:
         self.tally = Tally()
