@@ -164,7 +164,7 @@ def _slug(name: str) -> str:
     return re.sub(r"[^\w.=-]+", "-", name)
 
 
-def _costs(totals: Mapping[str, int] | None) -> dict[str, int | None]:
+def _costs(totals: Mapping[str, float] | None) -> dict[str, float | None]:
     """Rounds, gradient samples and bits, as None where there is nothing to tell."""
     if totals is None:
         return dict.fromkeys(("rounds", "gradient_samples", "bits"))

@@ -30,7 +30,7 @@ class Record:
     roles: dict[str, int] = field(default_factory=dict)  # role → how many clients replied in it
     missing: int = 0  # clients that never replied
     rejected: int = 0  # replies that were dropped: not finite, or of the wrong shape
-    costs: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COSTS, 0))  # so far
+    costs: dict[str, float] = field(default_factory=lambda: dict.fromkeys(COSTS, 0))  # so far; whole but for seconds
     extras: dict[str, float] = field(default_factory=dict)  # what the engine counts besides
     seconds: float = 0.0
 
@@ -44,12 +44,12 @@ class Record:
 
     @property
     def gradient_samples(self) -> int:
-        return self.costs["gradient_samples"]
+        return int(self.costs["gradient_samples"])
 
     @property
     def bits(self) -> int:
         """Up and down."""
-        return self.costs["bits_up"] + self.costs["bits_down"]
+        return int(self.costs["bits_up"] + self.costs["bits_down"])
 
     def measured(self, name: str) -> float | None:
         """The training loss, or a metric; None where it was not measured."""

@@ -39,7 +39,7 @@ def results(records: Sequence[Record]) -> dict[str, float | None]:
     }
 
 
-def to_target(records: Sequence[Record], target: float) -> dict[str, int] | None:
+def to_target(records: Sequence[Record], target: float) -> dict[str, float] | None:
     """Rounds and costs when the target accuracy was first reached; None if it never was."""
     for record in records:
         if record.accuracy is not None and record.accuracy >= target:
