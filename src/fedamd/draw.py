@@ -35,6 +35,7 @@ class Purpose(IntEnum):
     CHOICE = 7
     AVAILABILITY = 20
     DEVICE = 21
+    HOLD_OUT = 22
 
 
 def _mix(z: int) -> int:

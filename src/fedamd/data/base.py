@@ -90,8 +90,9 @@ class Dataset:
 
         test_inputs, test_targets, tests = move(self.test_inputs), move(self.test_targets), self.client_tests
         if tests is not None:
-            shared = tests.inputs is self.test_inputs  # then there is one copy of them afterwards, too
-            inputs, targets = (test_inputs, test_targets) if shared else (move(tests.inputs), move(tests.targets))
+            # what they share with the test set has one copy afterwards, too
+            inputs = test_inputs if tests.inputs is self.test_inputs else move(tests.inputs)
+            targets = test_targets if tests.targets is self.test_targets else move(tests.targets)
             tests = ClientTests(inputs, targets, tests.owners.to(device))
         return replace(
             self,

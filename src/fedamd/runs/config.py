@@ -25,7 +25,11 @@ from fedamd.runs.toml import read_toml, to_toml
 __all__ = ["THEORY", "Config", "Section", "load_config", "parse_setting", "to_toml"]
 
 THEORY = "theory"  # in place of a learning rate of FedAMD: the one its theorem admits, found by `theory_rates`
-_UNSAID = ("sampler", "schedules")  # not written where they are the paper's: runs of before they existed read the same
+_UNSAID = (
+    "sampler",
+    "schedules",
+    "metrics",
+)  # not written where they are the paper's: runs of before they existed read the same
 COHORT = 20  # A, unless told; all clients where there are fewer
 _COMPANIONS = {  # data set → its usual partition and model
     "fashion-mnist": ("classes", "lenet5"),
@@ -74,6 +78,13 @@ class Config(BaseModel):
     deadline: float | None = Field(default=None, gt=0, description="simulated seconds after which no reply counts")
     target_accuracy: float | None = Field(default=None, gt=0, le=1, description="report when this is reached")
     evaluate_every: int = Field(default=1, ge=1, description="rounds between two evaluations on the test set")
+    metrics: tuple[str, ...] = Field(
+        default=(), description="measured besides loss and accuracy; the first one chooses"
+    )
+    test_share: float | None = Field(
+        default=None, gt=0, lt=1, description="of every client's samples, for its own tests"
+    )
+    evaluate_clients_every: int | None = Field(default=None, ge=1, description="rounds between tests on every client")
     checkpoint_every: int = Field(default=10, ge=1, description="rounds between two checkpoints")
 
     engine: Literal["auto", "loop", "vector", "distributed"] = "auto"

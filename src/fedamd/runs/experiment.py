@@ -14,12 +14,14 @@ from fedamd.algorithms import ALGORITHMS
 from fedamd.algorithms.base import Algorithm, Federation
 from fedamd.algorithms.over_rounds import Factor, at_round, check_scheduled
 from fedamd.data import SOURCES, load
-from fedamd.data.base import Clients, Dataset
+from fedamd.data.base import Clients, ClientTests, Dataset
 from fedamd.data.checks import check
 from fedamd.draw import Purpose
 from fedamd.errors import FedamdError
-from fedamd.oracles.objective import flat_parameters, refuse_hidden_state
+from fedamd.metrics import find_metric
+from fedamd.oracles.objective import Objective, flat_parameters, refuse_hidden_state
 from fedamd.runs.config import Config
+from fedamd.runs.evaluation import Evaluation, hold_out
 from fedamd.runs.simulated_time import SimulatedTime
 from fedamd.runs.steering import build_devices, build_sampler, build_schedules
 from fedamd.runs.theory_rates import Facts, resolve_theory
@@ -36,6 +38,7 @@ class Experiment:
     algorithm: Algorithm
     x0: Tensor
     theory: Facts = field(default_factory=dict)  # what theory settled, for the records
+    tests: ClientTests | None = None  # the clients' own
 
     @property
     def method(self) -> str:
@@ -63,10 +66,22 @@ class Experiment:
         """The method with the hyper-parameters of round t."""
         return at_round(self.algorithm, self.schedules, t)
 
+    @cached_property
+    def evaluation(self) -> Evaluation:
+        """What is measured beside test loss and accuracy."""
+        named = [name for name in self.config.metrics if name != "accuracy" or not self.dataset.classes]
+        metrics = [find_metric(name, self.dataset.classes) for name in named]
+        return Evaluation(Objective(self.model, self.dataset.classes), self.dataset, metrics, self.tests)
+
     def __post_init__(self) -> None:
-        """What is steered is built with the rest, so that a mistake in it is told before anything runs."""
+        """What steers and measures is built with the rest, so that a mistake in it is told before anything runs."""
         check_scheduled(self.algorithm, self.schedules)
-        _ = self.federation, self.simulated_time
+        _ = self.federation, self.simulated_time, self.evaluation
+        if self.config.evaluate_clients_every is not None and self.tests is None:
+            raise FedamdError(
+                "evaluate_clients_every needs test samples that belong to clients, and the data set has none: "
+                "set test_share, the share of each client's samples that is kept for its own tests"
+            )
 
 
 def build_experiment(
@@ -82,14 +97,16 @@ def build_experiment(
     device = _device(config.device)
     data = load_data(config, device, dtype) if dataset is None else check(dataset).to(device, dtype)
     config = _for_this_many(config, data)
-    clients = share_out(config, data, own=dataset is not None)
+    clients, tests = share_out(config, data, own=dataset is not None), data.client_tests
+    if config.test_share is not None:
+        clients, tests = hold_out(data, clients, config.test_share, config.seed)
     net = (build_model(config, data) if model is None else model).to(device, dtype)
     refuse_hidden_state(net)
     clients, x0 = clients.to(device), flat_parameters(net)
     if algorithm is not None:
-        return Experiment(config, data, clients, net, algorithm, x0)
+        return Experiment(config, data, clients, net, algorithm, x0, tests=tests)
     settled, theory = resolve_theory(config, net, data, clients, x0)
-    return Experiment(settled, data, clients, net, settled.build_algorithm(), x0, theory)
+    return Experiment(settled, data, clients, net, settled.build_algorithm(), x0, theory, tests)
 
 
 def _for_this_many(config: Config, data: Dataset) -> Config:

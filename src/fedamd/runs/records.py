@@ -32,6 +32,7 @@ class Record:
     rejected: int = 0  # replies that were dropped: not finite, or of the wrong shape
     costs: dict[str, float] = field(default_factory=lambda: dict.fromkeys(COSTS, 0))  # so far; whole but for seconds
     extras: dict[str, float] = field(default_factory=dict)  # what the engine counts besides
+    clients: dict[str, Any] = field(default_factory=dict)  # metric → how it is spread over the clients' own tests
     seconds: float = 0.0
 
     @property
@@ -56,7 +57,8 @@ class Record:
         return self.loss if name == "loss" else self.metrics.get(name)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        line = asdict(self)
+        return line if self.clients else {key: value for key, value in line.items() if key != "clients"}
 
     @classmethod
     def from_json(cls, line: Any) -> "Record":

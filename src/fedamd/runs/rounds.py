@@ -98,6 +98,6 @@ def _close(runs: Sequence[Run], t: int, engine: Engine, listen: Listener, ledger
             run.status = "diverged"
         elif run.t >= run.config.rounds:
             run.status = "finished"
-        record = run.record(t, loss, evaluations.get(id(run)), ledger, engine.extras(t))
+        record = run.record(t, loss, run.measure(t, evaluations.get(id(run))), ledger, engine.extras(t))
         run.records.append(record)
         listen(run, record)

@@ -15,6 +15,7 @@ from fedamd.algorithms.base import Answers, Exchange, Order, State
 from fedamd.draw import Purpose
 from fedamd.engines.base import Site
 from fedamd.engines.client_store import ClientStore, MemoryStore
+from fedamd.runs.evaluation import Spread, finite
 from fedamd.runs.experiment import Experiment
 from fedamd.runs.ledger import Ledger
 from fedamd.runs.records import Record
@@ -85,16 +86,25 @@ class Run:
         self.tally = Tally()
         self.clock = time.perf_counter()
 
-    def record(
-        self, t: int, loss: float, evaluation: tuple[float, float] | None, ledger: Ledger, extras: Mapping[str, float]
-    ) -> Record:
-        """The line of round t in the metrics; `extras` are what the engine has counted."""
+    def measure(self, t: int, evaluation: tuple[float, float] | None) -> "Measured":
+        """What is known of the model after round t, beside what the engine's `evaluation` says of it."""
         test_loss, accuracy = evaluation or (math.nan, math.nan)
+        metrics = {"test_loss": test_loss, "accuracy": accuracy}
+        every, measures = self.config.evaluate_clients_every, self.experiment.evaluation
+        clients_due = every is not None and (t < 0 or self.t % every == 0 or self.t == self.config.rounds)
+        x = self.experiment.algorithm.evaluated(self.state)
+        if evaluation is not None:
+            metrics |= measures.on_test_set(x)
+        return Measured(finite(metrics), measures.on_clients(x) if clients_due else {})
+
+    def record(self, t: int, loss: float, measured: "Measured", ledger: Ledger, extras: Mapping[str, float]) -> Record:
+        """The line of round t in the metrics; `extras` are what the engine has counted."""
         others = dict(extras)
         return Record(
             round=t,
             loss=_number(loss),
-            metrics={"test_loss": _number(test_loss), "accuracy": _number(accuracy)},
+            metrics=measured.metrics,
+            clients=measured.clients,
             roles=dict(self.tally.replied),
             missing=self.tally.missing,
             rejected=self.tally.rejected + int(others.pop("rejected", 0)),  # some engines drop replies on their way
@@ -132,6 +142,14 @@ class Run:
         self.state = State(**state)
         self.t, self.status, self.started = facts["t"], facts["status"], True
         self.ledger, self.start_up = ledger, start_up
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What an evaluation found: metrics on the test set, and how they are spread over clients."""
+
+    metrics: dict[str, float | None]
+    clients: dict[str, Spread]
 
 
 Listener = Callable[[Run, Record], None]

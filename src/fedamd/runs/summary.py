@@ -22,6 +22,7 @@ def summarise(run: Run, status: str) -> Summary:
         "to_target": to_target(records, target) if target is not None else None,
         **run.ledger.totals(),
         "start_up": run.start_up.totals(),
+        **({"clients": spread} if (spread := fairness(records)) else {}),
         "missing": sum(record.missing for record in records),
         "rejected": sum(record.rejected for record in records),
         "seconds": round(sum(record.seconds for record in run.records), 3),
@@ -36,7 +37,20 @@ def results(records: Sequence[Record]) -> dict[str, float | None]:
         "best_accuracy": max(accuracies, default=None),
         "final_loss": _last(records, "loss"),
         "final_test_loss": _last(records, "test_loss"),
-    }
+    } | {f"final_{name}": _last(records, name) for name in _own_metrics(records)}
+
+
+def fairness(records: Sequence[Record]) -> dict[str, Any] | None:
+    """How the newest evaluation on clients' own data is spread, without every client's value; None without one."""
+    newest = next((record.clients for record in reversed(records) if record.clients), None)
+    if newest is None:
+        return None
+    return {name: {key: one for key, one in found.items() if key != "values"} for name, found in newest.items()}
+
+
+def _own_metrics(records: Sequence[Record]) -> list[str]:
+    names = dict.fromkeys(name for record in records for name in record.metrics)
+    return [name for name in names if name not in ("test_loss", "accuracy")]
 
 
 def to_target(records: Sequence[Record], target: float) -> dict[str, float] | None:
