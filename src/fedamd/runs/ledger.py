@@ -8,6 +8,7 @@ the same; its gradients and its reply are not counted.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 from torch import Tensor
 
@@ -37,7 +38,7 @@ class Ledger:
         """How long the exchange took on the clients' devices."""
         self.simulated_seconds = (self.simulated_seconds or 0.0) + simulated
 
-    def totals(self) -> dict[str, float]:
+    def totals(self) -> dict[str, Any]:
         """All that is counted, by name."""
         totals = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: total for name, total in totals.items() if total is not None}
