@@ -112,11 +112,13 @@ def test_a_sample_of_a_billion_costs_what_it_draws(monkeypatch):
 # --- positions ---
 
 
-def naive_positions(row: int, size: int, count: int | None, largest: int) -> list[int]:
+def naive_positions(row: int, size: int, count: int | None) -> list[int]:
     """The positions with the smallest scores; a score is the mixed word with its low bits given to the position."""
-    low = (1 << largest.bit_length()) - 1
+    if count is None or count >= size:
+        return list(range(size))  # everything, in order: no scores are drawn
+    low = (1 << size.bit_length()) - 1
     scores = {j: (draw._mix((row ^ j) % 2**64) & (2**63 - 1) & ~low) | j for j in range(size)}
-    return sorted(scores, key=scores.__getitem__)[: size if count is None else count]
+    return sorted(scores, key=scores.__getitem__)[:count]
 
 
 @pytest.mark.usefixtures("library")
@@ -137,21 +139,21 @@ def test_positions_are_the_smallest_scores_of_each_row(reason, rows, data, count
         taken = min(width, size)
         assert is_real == [True] * taken + [False] * (width - taken)
         assert found[taken:] == [0] * (width - taken)
-        if width == max(sizes) == min(sizes):
-            assert found == list(range(size))  # everything, in any order: no scores are drawn
-        else:
-            assert found[:taken] == naive_positions(row, size, taken, max(sizes))
+        assert found[:taken] == naive_positions(row, size, count)
 
 
-def test_positions_do_not_depend_on_the_company_of_a_row():
-    """A client's batch is the same set alone and stacked with larger clients of the same power of two."""
-    row = draw.words([draw.bits(0, Purpose.BATCH, 0)], CPU)
-    alone, _ = draw.positions(row, [20], 6)
-    stacked, real = draw.positions(row.repeat(3), [20, 9, 31], 6)
-    assert alone[0].tolist() == stacked[0].tolist()
-    assert real.all()
-    assert stacked[1].max() < 9
-    assert len({*stacked[1].tolist()}) == 6
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("reason", [None, "without the native library"])
+@pytest.mark.parametrize("count", [6, 25, None])
+def test_positions_do_not_depend_on_the_company_of_a_row(reason, count):
+    """A client's batch is the same list alone and stacked with smaller and larger clients."""
+    keys = draw.keys(draw.words([draw.bits(0, Purpose.BATCH, 0)], CPU), torch.arange(5))
+    sizes = [20, 9, 31, 600, 25]
+    with patch.object(draw, "available", return_value=reason):
+        stacked, real = draw.positions(keys, sizes, count)
+        for row, size in enumerate(sizes):
+            alone, _ = draw.positions(keys[row : row + 1], [size], count)
+            assert stacked[row][real[row]].tolist() == alone[0].tolist()
 
 
 def test_every_batch_is_equally_likely():

@@ -120,7 +120,8 @@ def positions(rows: Tensor, sizes: Sequence[int], count: int | None) -> tuple[Te
     """For every key, a batch of `count` of the numbers 0 … size − 1 without replacement (`None`: all of them).
 
     Returns positions (R, B) and whether each is a real one (R, B): rows of smaller size are padded with position 0.
-    The batch is the `count` positions with the smallest random scores, so it does not depend on device or engine.
+    The batch is the `count` positions with the smallest random scores, or all there are in order: it depends on its own
+    key and size alone, not on device, engine or the other rows.
     """
     largest = max(sizes)
     width = largest if count is None else min(count, largest)
@@ -129,7 +130,7 @@ def positions(rows: Tensor, sizes: Sequence[int], count: int | None) -> tuple[Te
         return whole, torch.ones_like(whole, dtype=torch.bool)
     native = rows.device.type == "cpu" and available() is None
     chosen = (batches.smallest if native else _smallest)(rows, sizes, width)
-    if min(sizes) == largest:
+    if min(sizes) >= width:
         return chosen, torch.ones_like(chosen, dtype=torch.bool)
     real = chosen >= 0
     return torch.where(real, chosen, 0), real
@@ -137,11 +138,12 @@ def positions(rows: Tensor, sizes: Sequence[int], count: int | None) -> tuple[Te
 
 def _smallest(rows: Tensor, sizes: Sequence[int], width: int) -> Tensor:
     """For every key, the `width` positions of 0 … size − 1 with the smallest scores; −1 where there are no more."""
-    largest = max(sizes)
-    column = torch.arange(largest, device=rows.device)
-    low = (1 << largest.bit_length()) - 1  # the low bits of a score carry the position: no ties, no second look-up
-    scores = _mixed(rows.unsqueeze(-1) ^ column).bitwise_and_(_LAST ^ low).bitwise_or_(column)
-    if min(sizes) < largest:
-        scores.masked_fill_(column >= upload(sizes, rows.device).unsqueeze(-1), _LAST)
+    column = torch.arange(max(sizes), device=rows.device)
+    owned = upload(sizes, rows.device).unsqueeze(-1)
+    # the low bits of a score carry the position: no ties, no second look-up
+    low = upload([(1 << size.bit_length()) - 1 for size in sizes], rows.device).unsqueeze(-1)
+    scores = (_mixed(rows.unsqueeze(-1) ^ column) & (_LAST ^ low)) | column
+    scores = torch.where(owned > width, scores, column)
+    scores.masked_fill_(column >= owned, _LAST)
     chosen = scores.topk(width, dim=-1, largest=False, sorted=True).values
     return torch.where(chosen == _LAST, -1, chosen & low)

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 namespace fedamd {
@@ -18,7 +19,6 @@ inline uint64_t mixed(uint64_t z) {
 
 class Draw {
     static constexpr uint64_t END = uint64_t(1) << 63;  // scores have 63 bits
-    uint64_t low = 0;                                   // those that carry the position
     std::vector<uint64_t> scores, few;
 
     // Puts into `few` all scores below a bound, which the `width` smallest are very likely to be, and says how many.
@@ -34,17 +34,22 @@ class Draw {
     }
 
 public:
-    explicit Draw(int64_t largest) : scores(largest), few(largest) {
-        while (int64_t(low) < largest) low = 2 * low + 1;
-    }
+    explicit Draw(int64_t largest) : scores(largest), few(largest) {}
 
+    // A batch depends on its own key and size alone. All there is comes in order.
     void row(uint64_t key, int64_t size, int64_t width, int64_t* positions) {
+        if (size <= width) {
+            std::iota(positions, positions + size, 0);
+            std::fill(positions + size, positions + width, -1);
+            return;
+        }
+        uint64_t low = 0;  // the bits that carry the position
+        while (int64_t(low) < size) low = 2 * low + 1;
         for (int64_t i = 0; i < size; ++i) scores[i] = (mixed(key ^ uint64_t(i)) & (END - 1) & ~low) | uint64_t(i);
-        const int64_t drawn = std::min(size, width), found = filter(size, width);
-        std::vector<uint64_t>& candidates = found < drawn ? scores : few;
-        std::sort(candidates.begin(), candidates.begin() + (found < drawn ? size : found));
-        for (int64_t i = 0; i < drawn; ++i) positions[i] = int64_t(candidates[i] & low);
-        std::fill(positions + drawn, positions + width, -1);
+        const int64_t found = filter(size, width);
+        std::vector<uint64_t>& candidates = found < width ? scores : few;
+        std::sort(candidates.begin(), candidates.begin() + (found < width ? size : found));
+        for (int64_t i = 0; i < width; ++i) positions[i] = int64_t(candidates[i] & low);
     }
 };
 

@@ -2,8 +2,8 @@
 //
 // Every function returns null, or a sentence that says what is wrong. Samples, targets and shapes are checked here,
 // once per call and before any thread starts; the kernels trust what they get.
-// A model's numbers never depend on the number of threads: what one thread sums, and in which order, is fixed by the
-// size of the batch alone.
+// A model's numbers depend neither on the number of threads nor on the other models of a call: what is summed up in
+// which order is fixed by the size of its batch alone.
 #include <atomic>
 #include <mutex>
 #include <system_error>
@@ -134,14 +134,18 @@ void step(const Network& network, const float* x, const float* rates, const Task
     for (Index i = 0; i < network.dimension; ++i) task.gradient[i] = x[i] - rate * task.gradient[i];
 }
 
-// One model alone: its batch is cut into at most SLOTS pieces of two groups or more. Every piece has a gradient of its
-// own to be added up, so small pieces would cost more than they are worth.
-std::vector<Task> pieces(int64_t samples) {
+void add(const Network& network, const float* part, float* total) {
+    for (Index i = 0; i < network.dimension; ++i) total[i] += part[i];
+}
+
+// A batch is cut into at most SLOTS pieces of two groups or more, for threads to share if its model is alone. Every
+// piece has a gradient of its own to be added up, so small pieces would cost more than they are worth.
+std::vector<Task> pieces(int64_t model, int64_t samples) {
     constexpr int64_t SLOTS = 16, STEP = GROUP * LANES;
     const int64_t groups = (samples + STEP - 1) / STEP, slots = std::min(std::max<int64_t>(1, groups / 2), SLOTS);
     std::vector<Task> tasks;
     for (int64_t slot = 0; slot < slots; ++slot)
-        tasks.push_back({0, groups * slot / slots * STEP, std::min(samples, groups * (slot + 1) / slots * STEP), STEP,
+        tasks.push_back({model, groups * slot / slots * STEP, std::min(samples, groups * (slot + 1) / slots * STEP), STEP,
                          nullptr, {}});
     return tasks;
 }
@@ -173,30 +177,36 @@ const char* fedamd_gradient(void* handle, Data data, Batches batches, const floa
         const Network& network = oracle.network;
         const std::lock_guard<std::mutex> lock(oracle.busy);
         const std::vector<Selection> selections = select_all(network, data, batches);
-        std::vector<Task> tasks;
-        std::unique_ptr<float[]> others;  // gradients of all pieces but the first
-        if (batches.models == 1) {
-            tasks = pieces(int64_t(selections[0].rows.size()));
-            others.reset(new float[(tasks.size() - 1) * network.dimension]);
-            tasks[0].gradient = gradient;
-            for (size_t i = 1; i < tasks.size(); ++i) tasks[i].gradient = others.get() + (i - 1) * network.dimension;
-        } else {
-            for (int64_t m = 0; m < batches.models; ++m)
-                tasks.push_back({m, 0, int64_t(selections[m].rows.size()), GROUP * LANES,
-                                 gradient + m * network.dimension, {}});
-        }
-        parallel(oracle, tasks.size(), [&](Workspace& space, size_t i) {
-            const bool first = tasks[i].first == 0;  // the only piece of its model, or the first of several
-            work(network, space, data, selections[tasks[i].model], x, previous, first ? start : nullptr, tasks[i]);
-            if (rates && batches.models > 1) step(network, x, rates, tasks[i]);
-        });
         std::vector<double> losses(batches.models);
-        for (const Task& task : tasks) {
-            losses[task.model] += task.score.loss;
-            if (batches.models == 1 && task.gradient != gradient)
-                for (Index i = 0; i < network.dimension; ++i) gradient[i] += task.gradient[i];
+        const auto play = [&](Workspace& space, Task& piece, bool first) {
+            work(network, space, data, selections[piece.model], x, previous, first ? start : nullptr, piece);
+        };
+        const auto finish = [&](std::vector<Task>& own) {  // of one model: all it needs after its first piece
+            for (const Task& piece : own) losses[piece.model] += piece.score.loss;
+            if (rates) step(network, x, rates, own[0]);
+        };
+        if (batches.models == 1) {
+            std::vector<Task> own = pieces(0, int64_t(selections[0].rows.size()));
+            const std::unique_ptr<float[]> others(new float[(own.size() - 1) * network.dimension]);
+            for (size_t i = 0; i < own.size(); ++i)
+                own[i].gradient = i ? others.get() + (i - 1) * network.dimension : gradient;
+            parallel(oracle, own.size(), [&](Workspace& space, size_t i) { play(space, own[i], i == 0); });
+            for (size_t i = 1; i < own.size(); ++i) add(network, own[i].gradient, gradient);
+            finish(own);
+        } else {
+            parallel(oracle, batches.models, [&](Workspace& space, size_t m) {
+                std::vector<Task> own = pieces(m, int64_t(selections[m].rows.size()));
+                own[0].gradient = gradient + m * network.dimension;
+                play(space, own[0], true);
+                if (own.size() > 1) space.partial.resize(network.dimension);
+                for (size_t i = 1; i < own.size(); ++i) {
+                    own[i].gradient = space.partial.data();
+                    play(space, own[i], false);
+                    add(network, own[i].gradient, own[0].gradient);
+                }
+                finish(own);
+            });
         }
-        if (rates && batches.models == 1) step(network, x, rates, tasks[0]);
         std::copy(losses.begin(), losses.end(), loss);
     });
 }

@@ -27,6 +27,7 @@ struct Workspace {
     std::vector<std::vector<Lanes>> gradients;  // ∂loss/∂values[l]
     std::vector<std::vector<Marks>> marks;
     std::vector<Lanes> scratch;
+    std::vector<float> partial;  // the gradient of a piece of a batch, once there is one
 };
 
 // A group of up to GROUP · 16 samples, by row of the data.
