@@ -6,6 +6,7 @@ from fedamd.errors import FedamdError
 from fedamd.oracles.autograd import AutogradOracle
 from fedamd.oracles.base import Oracle
 from fedamd.oracles.native.oracle import NativeOracle
+from fedamd.oracles.stacked.graph_oracle import GraphOracle
 from fedamd.oracles.stacked.oracle import StackedOracle
 from fedamd.registry import Registry
 
@@ -18,5 +19,5 @@ def _adopted(name: str, found: Any) -> type[Oracle]:
 
 
 ORACLES: Registry[type[Oracle]] = Registry(
-    "oracle", {kind.name: kind for kind in (NativeOracle, StackedOracle, AutogradOracle)}, _adopted
+    "oracle", {kind.name: kind for kind in (NativeOracle, StackedOracle, GraphOracle, AutogradOracle)}, _adopted
 )

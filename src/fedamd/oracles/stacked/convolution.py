@@ -105,14 +105,15 @@ class Geometry:
 
     def unfold(self, images: Tensor) -> Tensor:
         """(M, C, H, W, B) to (M, C·taps, positions·B): below every output position, the inputs that live taps see."""
-        return _windows(self.padded(images, 0.0), self._live_taps, self.stride)
+        return _windows(images, self._live_taps, self.stride, self._margins, self.outputs[1:])
 
     def unfold_back(self, upstream: Tensor) -> Tensor:
         """(M, C', H', W', B) to (M, C'·taps, H·W·B): below every input, the outputs it reaches. Stride 1 only."""
-        (top, bottom), (left, right) = self._margins
-        rows, columns = (taps - 1 for taps in self._live_taps)
-        reach = (0, 0, columns - left, columns - right, rows - top, rows - bottom)
-        return _windows(functional.pad(upstream, reach), self._live_taps, (1, 1))
+        rows, columns = (
+            (taps - 1 - before, taps - 1 - after)
+            for taps, (before, after) in zip(self._live_taps, self._margins, strict=True)
+        )
+        return _windows(upstream, self._live_taps, (1, 1), (rows, columns), self.inputs[1:])
 
     def fold(self, columns: Tensor, batch: int) -> Tensor:
         """The transpose of `unfold`: every column entry is added to the input it was read from."""
@@ -123,7 +124,16 @@ class Geometry:
         return self.inside(padded).contiguous()
 
 
-def _windows(padded: Tensor, kernel: tuple[int, int], stride: tuple[int, int]) -> Tensor:
+Pair = tuple[int, int]
+
+
+def _windows(images: Tensor, kernel: Pair, stride: Pair, margins: tuple[Pair, Pair], positions: Pair) -> Tensor:
+    """The inputs below every position, (M, C·taps, positions·B); margins are those of rows and of columns."""
+    if has_kernels(images):
+        from fedamd.oracles.stacked import triton_columns
+
+        return triton_columns.unfold(images, kernel, stride, (margins[0][0], margins[1][0]), positions)
+    padded = functional.pad(images, (0, 0, *margins[1], *margins[0]))
     patches = padded.unfold(2, kernel[0], stride[0]).unfold(3, kernel[1], stride[1])
     return patches.permute(0, 1, 5, 6, 2, 3, 4).flatten(4).flatten(1, 3)
 

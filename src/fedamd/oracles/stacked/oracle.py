@@ -75,13 +75,13 @@ class StackedOracle(Oracle):
         if x.dim() == 1:
             gradient, loss = self.gradient(x.unsqueeze(0), _stack_of_one(batch))
             return gradient[0], loss[0]
-        inputs = _gather(self._data.inputs, batch.samples)
+        inputs = gather(self._data.inputs, batch.samples)
         parameters = self._split(x)
         saved: list[Saved] = []
         for layer, own in zip(self._layers, parameters, strict=True):
             inputs, kept = layer.forward(own, inputs)
             saved.append(kept)
-        loss, upstream = _cross_entropy(inputs, self._data.targets, batch)
+        loss, upstream = cross_entropy(inputs, self._data.targets, batch)
         gradient = torch.empty_like(x, memory_format=torch.contiguous_format)
         parts = self._split(gradient)
         first = next(number for number, size in enumerate(self._sizes) if size)
@@ -104,7 +104,7 @@ class StackedOracle(Oracle):
         """f(x; B) alone: a forward pass."""
         if x.dim() == 1:
             return self.loss(x.unsqueeze(0), _stack_of_one(batch))[0]
-        return _cross_entropy(self._outputs(x, _gather(self._data.inputs, batch.samples)), self._data.targets, batch)[0]
+        return cross_entropy(self._outputs(x, gather(self._data.inputs, batch.samples)), self._data.targets, batch)[0]
 
     def evaluate(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean loss and accuracy over the whole test set, which all models of the stack share."""
@@ -114,8 +114,8 @@ class StackedOracle(Oracle):
         targets = self._data.test_targets
         loss, right = x.new_zeros(len(x)), targets.new_zeros(len(x))
         for chunk in self._test_chunks(len(x), x.dtype):
-            outputs = self._outputs(x, _gather(self._data.test_inputs, chunk.samples))
-            loss += _cross_entropy(outputs, targets, chunk)[0]
+            outputs = self._outputs(x, gather(self._data.test_inputs, chunk.samples))
+            loss += cross_entropy(outputs, targets, chunk)[0]
             right += ((outputs.argmax(1) == targets[chunk.samples]) & (chunk.weights > 0)).sum(1)
         return loss, right.to(x.dtype) / len(targets)
 
@@ -149,7 +149,7 @@ def _stack_of_one(batch: Batch) -> Batch:
     return Batch(batch.samples.unsqueeze(0), batch.weights.unsqueeze(0))
 
 
-def _gather(rows: Tensor, samples: Tensor) -> Tensor:
+def gather(rows: Tensor, samples: Tensor) -> Tensor:
     """The rows named by `samples` (M, B), batch last: (M, *shape, B)."""
     if has_kernels(rows):
         from fedamd.oracles.stacked import triton_samples
@@ -158,7 +158,7 @@ def _gather(rows: Tensor, samples: Tensor) -> Tensor:
     return rows[samples].movedim(1, -1).contiguous()
 
 
-def _cross_entropy(logits: Tensor, targets: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+def cross_entropy(logits: Tensor, targets: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
     """The weighted losses (N,), and their gradient with respect to the logits (N, classes, B)."""
     if has_kernels(logits):
         from fedamd.oracles.stacked import triton_samples
