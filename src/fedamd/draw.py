@@ -33,6 +33,7 @@ class Purpose(IntEnum):
     FAILURE = 5
     NOISE = 6
     CHOICE = 7
+    SAMPLE = 8
     AVAILABILITY = 20
     DEVICE = 21
     HOLD_OUT = 22
@@ -81,8 +82,8 @@ def words(beginnings: Sequence[int], device: torch.device) -> Tensor:
     return upload([_signed(word) for word in beginnings], device)
 
 
-def keys(beginnings: Tensor, *address: Tensor) -> Tensor:
-    """`bits` continued over tensors: int64 tensors that broadcast against one another."""
+def keys(beginnings: Tensor, *address: Tensor | int) -> Tensor:
+    """`bits` continued over tensors: int64 tensors (or numbers) that broadcast against one another."""
     for part in address:
         beginnings = _mixed(beginnings ^ part)
     return beginnings

@@ -31,18 +31,27 @@ def small(name: str):
     return method.make(**dict(method.presets) | {key: value for key, value in SMALL.items() if key in fields})
 
 
-def begin(dataset, algorithm, seed=0, failure_rate=0.0) -> Run:
+def network() -> nn.Module:
+    """Normalised in groups, dropped in two places, and frozen in part."""
+    torch.manual_seed(1)
+    features = nn.Sequential(nn.Linear(3, 6), nn.GroupNorm(2, 6), nn.Tanh(), nn.Dropout(0.3))
+    features[0].bias.requires_grad_(False)
+    return nn.Sequential(features, nn.Linear(6, 4), nn.Dropout(0.5), nn.Linear(4, 2)).double()
+
+
+def begin(dataset, algorithm, seed=0, failure_rate=0.0, model=None, rounds=ROUNDS) -> Run:
     config = load_config(
         {
             "clients": 5,
             "cohort": 4,
-            "rounds": ROUNDS,
+            "rounds": rounds,
             "seed": seed,
             "failure_rate": failure_rate,
             "dtype": "float64",
         }
     )
-    return Run(build_experiment(config, dataset=dataset, model=Logistic(3, 0.1).double(), algorithm=algorithm))
+    net = Logistic(3, 0.1).double() if model is None else model
+    return Run(build_experiment(config, dataset=dataset, model=net, algorithm=algorithm))
 
 
 def finished(engine, *runs: Run) -> list[torch.Tensor]:
@@ -84,6 +93,19 @@ def test_every_method_runs_as_in_the_loop(name, failure_rate, labelled):
     (expected,) = finished(LoopEngine(oracle(looped)), looped)
     (got,) = finished(VectorEngine(oracle(stacked), samples_at_once=6), stacked)
     assert not torch.equal(expected[0], expected[-1])  # it moved
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
+    assert_same(stacked, looped)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_method_runs_a_network_with_dropout_as_in_the_loop(name, labelled):
+    """In micro-batches too: a sample keeps its masks in whatever part of its batch it is."""
+    looped = begin(labelled, small(name), seed=3, model=network(), rounds=3)
+    stacked = begin(labelled, small(name), seed=3, model=network(), rounds=3)
+    (expected,) = finished(LoopEngine(oracle(looped)), looped)
+    (got,) = finished(VectorEngine(oracle(stacked), samples_at_once=6, micro_batch=2), stacked)
+    assert expected.shape[1] == 18 + 12 + 28 + 10
+    assert not torch.equal(expected[0], expected[-1])
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
     assert_same(stacked, looped)
 

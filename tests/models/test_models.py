@@ -125,8 +125,15 @@ def test_a_factory_that_cannot_be_used_is_refused(own_module, factory, options, 
     [
         (nn.BatchNorm1d(3), "layer '1' is a BatchNorm1d.*use nn.GroupNorm"),
         (nn.SyncBatchNorm(3), "SyncBatchNorm"),
-        (nn.Dropout(0.5), "layer '1' is a Dropout.*neither resumed nor repeated"),
-        (nn.Dropout2d(0.1), "Dropout2d"),
+        (nn.BatchNorm1d(3, track_running_stats=False), "layer '1' is a BatchNorm1d: it mixes the samples"),
+        (nn.InstanceNorm1d(3, track_running_stats=True), "InstanceNorm1d: its running statistics"),
+        (nn.AlphaDropout(0.5), "layer '1' is a AlphaDropout.*neither resumed nor repeated; use nn.Dropout"),
+        (nn.RReLU(), "RReLU.*use nn.LeakyReLU"),
+        (nn.LSTM(3, 3, num_layers=2, dropout=0.1), "LSTM.*between layers of one each"),
+        (nn.MultiheadAttention(3, 1, dropout=0.1), "MultiheadAttention.*set its attribute dropout to 0"),
+        (nn.TransformerEncoderLayer(4, 2, 8), "layer '1.self_attn' is a MultiheadAttention"),
+        (nn.FractionalMaxPool2d(2, output_size=2), "FractionalMaxPool2d"),
+        (nn.LazyLinear(3), "has no shape yet; call the model on one batch first"),
     ],
 )
 def test_layers_with_memory_or_dice_are_refused(layer, says):
@@ -135,7 +142,26 @@ def test_layers_with_memory_or_dice_are_refused(layer, says):
 
 
 def test_layers_without_memory_or_dice_are_not():
-    Objective(nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.0), nn.GroupNorm(2, 4), nn.LayerNorm(4)), 4)
+    Objective(nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.GroupNorm(2, 4), nn.LayerNorm(4), nn.RReLU(1, 1)), 4)
+    Objective(nn.Sequential(nn.LSTM(3, 3, num_layers=2), nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0)), 4)
+
+
+def test_a_part_that_the_user_put_into_evaluation_mode_may_have_memory():
+    """Its statistics are constants then. A model that is in evaluation mode as a whole would be trained as a whole."""
+    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+    model[1].eval()
+    Objective(model, 3)
+    with pytest.raises(FedamdError, match="running statistics"):
+        Objective(model.eval(), 3)
+
+
+def test_what_would_never_be_called_or_trained_is_refused():
+    model = nn.Sequential(nn.Linear(3, 3))
+    model[0].weight.register_hook(lambda gradient: 2 * gradient)
+    with pytest.raises(FedamdError, match=r"0\.weight has a hook on its gradient"):
+        Objective(model, 3)
+    with pytest.raises(FedamdError, match="all parameters of the model Linear are frozen"):
+        Objective(nn.Linear(3, 3).requires_grad_(False), 3)
 
 
 @pytest.mark.parametrize("model", [nn.Flatten(), nn.Sequential()])

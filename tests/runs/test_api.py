@@ -32,9 +32,9 @@ def test_own_model_data_partition_and_method(line):
         algorithm=FedAMD(eta_l=0.2, steps=5, small_batch="full", tau=2),
         listen=lambda run, record: seen.append((run.t, record.round)),
     )
-    assert result.model is model
+    assert not torch.equal(model.weight, result.model.weight)  # the user's object is as it was
     torch.testing.assert_close(result.x, torch.tensor([3.0, -1.0]), rtol=0, atol=1e-3)
-    assert (model.weight.item(), model.bias.item()) == tuple(result.x.tolist())
+    assert (result.model.weight.item(), result.model.bias.item()) == tuple(result.x.tolist())
     assert seen == [(t, t - 1) for t in range(151)]
     assert len(result.metrics) == 151
     assert result.summary["status"] == "finished"
@@ -126,7 +126,7 @@ def test_a_config_object_can_be_run_and_changed():
     ("model", "says"),
     [
         (nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.BatchNorm1d(10)), "use nn.GroupNorm"),
-        (nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.Dropout()), "neither resumed nor repeated"),
+        (nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.RReLU()), "neither resumed nor repeated"),
         (nn.Flatten(), "no parameters to train"),
     ],
 )
@@ -151,3 +151,30 @@ def test_sections_can_be_given_in_place_of_objects():
         fedamd.run(small, algorithm="fedavg")
     with pytest.raises(FedamdError, match="lenet5 needs images"):
         fedamd.run(small, model={"name": "lenet5"})
+
+
+def test_a_users_model_is_never_changed_and_frozen_parameters_stay(line):
+    """Two runs of one object are one and the same; what is frozen is neither trained nor sent."""
+    model = nn.Sequential(nn.Linear(1, 2), nn.Linear(2, 1))
+    model[0].requires_grad_(False)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    runs = [fedamd.run(clients=4, cohort=3, rounds=2, dataset=line, model=model, dtype="float64") for _ in range(2)]
+    assert torch.equal(runs[0].x, runs[1].x)
+    assert runs[0].x.shape == (3,)
+    assert model[0].weight.dtype == torch.float32
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert torch.equal(runs[0].model[0].weight, before["0.weight"].double())
+    assert not torch.equal(runs[0].model[1].weight, before["1.weight"].double())
+    assert runs[0].metrics[-1].costs["bits_up"] % (3 * 32) == 0
+
+
+def test_a_run_with_dropout_goes_on_as_if_it_had_never_stopped(tmp_path):
+    def net() -> nn.Module:
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 10))
+
+    settings = {"clients": 6, "cohort": 3, "checkpoint_every": 2}
+    whole = fedamd.run(settings, model=net(), rounds=4)
+    fedamd.run(settings, model=net(), rounds=2, out=tmp_path / "run")
+    resumed = fedamd.resume(tmp_path / "run", model=net(), rounds=4)
+    assert torch.equal(resumed.x, whole.x)

@@ -97,9 +97,9 @@ class RecordingGradient(Gradient):
         """The weights of a batch sum to one, so the gradients of its parts simply add up."""
         if self._micro_batch is None:
             return [batch]
-        samples = torch.split(batch.samples, self._micro_batch, dim=-1)
-        weights = torch.split(batch.weights, self._micro_batch, dim=-1)
-        return [Batch(s, w) for s, w in zip(samples, weights, strict=True)]
+        tensors = [batch.samples, batch.weights, *([] if batch.keys is None else [batch.keys])]
+        parts = [torch.split(tensor, self._micro_batch, dim=-1) for tensor in tensors]
+        return [Batch(*part) for part in zip(*parts, strict=True)]
 
 
 def _summed(results: Iterable[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
@@ -121,6 +121,15 @@ def batch_positions(words: Tensor, clients: Tensor, owned: Sequence[int], batche
     position, real = draw.positions(rows, sizes, None if batches.size == "full" else batches.size)
     shape = (len(owned), batches.count, -1)
     return position.reshape(shape), real.reshape(shape)
+
+
+def sample_keys(words: Tensor, clients: Tensor, position: Tensor) -> Tensor:
+    """The address (n, count, size) of each sample's own draws in each batch: by its position in its client's data.
+
+    `words` (n,) are the addresses so far (seed, round, stage), one for each of the clients (n,).
+    """
+    number = torch.arange(position.shape[1], device=clients.device)
+    return draw.keys(draw.keys(words.unsqueeze(-1), clients.unsqueeze(-1), number).unsqueeze(-1), position)
 
 
 def batch_weights(real: Tensor, dtype: torch.dtype) -> Tensor:

@@ -18,6 +18,7 @@ from fedamd.engines.base import (
     batch_weights,
     finite_rows,
     like_x,
+    sample_keys,
 )
 from fedamd.oracles.base import Batch, Oracle
 
@@ -50,7 +51,8 @@ def play(
     """One client's reply, and its mean loss."""
     x = like_x(order)
     grad = RecordingGradient(oracle, micro_batch)
-    reply = order.role.run(task_for(request, order, client, x), batches_for(request, order, client, x), grad)
+    batches = batches_for(request, order, client, x, oracle.keyed)
+    reply = order.role.run(task_for(request, order, client, x), batches, grad)
     return reply, grad.mean_loss()
 
 
@@ -70,8 +72,8 @@ def task_for(request: Request, order: Order, client: int, like: Tensor) -> Task:
     )
 
 
-def batches_for(request: Request, order: Order, client: int, like: Tensor) -> list[Batch]:
-    """The client's batches, in the order they were asked for."""
+def batches_for(request: Request, order: Order, client: int, like: Tensor, keyed: bool = False) -> list[Batch]:
+    """The client's batches, in the order they were asked for; `keyed`, with the address of each sample's own draws."""
     clients = request.site.clients
     number = torch.tensor([client], device=like.device)
     drawn: list[Batch] = []
@@ -79,7 +81,11 @@ def batches_for(request: Request, order: Order, client: int, like: Tensor) -> li
         word = draw.words([address(request, Purpose.BATCH, index)], like.device)
         position, real = batch_positions(word, number, [clients.sizes[client]], asked)
         samples = clients.gather(number.expand(asked.count), position[0])
-        drawn += [Batch(s, w) for s, w in zip(samples, batch_weights(real[0], like.dtype), strict=True)]
+        parts = [samples, batch_weights(real[0], like.dtype)]
+        if keyed:
+            word = draw.words([address(request, Purpose.SAMPLE, index)], like.device)
+            parts.append(sample_keys(word, number, position)[0])
+        drawn += [Batch(*part) for part in zip(*parts, strict=True)]
     return drawn
 
 

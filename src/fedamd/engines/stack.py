@@ -18,6 +18,7 @@ from fedamd.engines.base import (
     batch_weights,
     finite_rows,
     like_x,
+    sample_keys,
 )
 from fedamd.oracles.base import Batch, Oracle
 from fedamd.transfer import upload
@@ -33,10 +34,12 @@ class Stack:
     noise: Tensor  # (n,), the address of each client's own random numbers
     samples: list[Tensor]  # one (n, size) for every batch
     weights: list[Tensor]
+    keys: list[Tensor]  # as the samples, for an oracle that is keyed; else none
 
     def tensors(self) -> list[Tensor]:
         """All of them, in one order."""
-        return [*self.sent.values(), *self.held.values(), self.fresh, self.noise, *self.samples, *self.weights]
+        batches = (*self.samples, *self.weights, *self.keys)
+        return [*self.sent.values(), *self.held.values(), self.fresh, self.noise, *batches]
 
     def map(self, tensors: Sequence[Tensor]) -> "Stack":
         """The same stack with other tensors, given in the order of `tensors()`."""
@@ -48,6 +51,7 @@ class Stack:
             next(rest),
             [next(rest) for _ in self.samples],
             [next(rest) for _ in self.weights],
+            [next(rest) for _ in self.keys],
         )
 
     def rows(self, start: int, stop: int) -> "Stack":
@@ -117,14 +121,18 @@ def play_stacked(role: Role, stack: Stack, oracle: Oracle, micro_batch: int | No
 
     task = Task(**stack.sent, held=Values(**stack.held), fresh=stack.fresh, uniforms=uniforms)
     grad = RecordingGradient(oracle, micro_batch)
-    batches = [Batch(samples, weights) for samples, weights in zip(stack.samples, stack.weights, strict=True)]
+    parts = (stack.samples, stack.weights, *([stack.keys] if stack.keys else []))
+    batches = [Batch(*part) for part in zip(*parts, strict=True)]
     reply = role.run(task, batches, grad)
     finite = finite_rows([*reply.values.values(), *reply.held.values()])
     return Outcome(reply.values, reply.held, finite, grad.mean_loss(), reply.bits)
 
 
-def stack_orders(requests: Sequence[Request], orders: Sequence[Order]) -> Stack:
-    """Orders of one role, one from each request, as one stack: first request's clients first."""
+def stack_orders(requests: Sequence[Request], orders: Sequence[Order], keyed: bool = False) -> Stack:
+    """Orders of one role, one from each request, as one stack: first request's clients first.
+
+    `keyed`: with the address of each sample's own draws.
+    """
     x, counts = like_x(orders[0]), [len(order.clients) for order in orders]
     device = x.device
     clients = upload([client for order in orders for client in order.clients], device)
@@ -148,12 +156,15 @@ def stack_orders(requests: Sequence[Request], orders: Sequence[Order]) -> Stack:
     fresh = [fresh for request, order in together for fresh in request.site.held.fresh(order.clients)]
     samples: list[Tensor] = []
     weights: list[Tensor] = []
+    keys: list[Tensor] = []
     owned = [request.site.clients.sizes[client] for request, order in together for client in order.clients]
     for index, asked in enumerate(orders[0].batches):
         position, real = batch_positions(words(Purpose.BATCH, index), clients, owned, asked)
         numbers = _gather(requests, counts, clients, position)
         samples += list(numbers.unbind(1))
         weights += list(batch_weights(real, x.dtype).unbind(1))
+        if keyed:
+            keys += list(sample_keys(words(Purpose.SAMPLE, index), clients, position).unbind(1))
     return Stack(
         {name: sent(name) for name in orders[0].payload},
         held,
@@ -161,6 +172,7 @@ def stack_orders(requests: Sequence[Request], orders: Sequence[Order]) -> Stack:
         draw.keys(words(Purpose.NOISE), clients),
         samples,
         weights,
+        keys,
     )
 
 

@@ -57,7 +57,8 @@ class VectorEngine(Engine):
         answers: list[dict[str, Replies]] = [{} for _ in requests]
         groups = _merge(requests)
         stacks = [
-            stack_orders([requests[index] for index, _ in group], [order for _, order in group]) for group in groups
+            stack_orders([requests[index] for index, _ in group], [order for _, order in group], self._oracle.keyed)
+            for group in groups
         ]
         outcomes = self._play([group[0][1].role for group in groups], stacks)
         for group, outcome, finite in zip(groups, outcomes, _finite(outcomes), strict=True):

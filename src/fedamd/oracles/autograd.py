@@ -10,6 +10,7 @@ from fedamd.oracles.base import Batch, Oracle
 from fedamd.oracles.objective import Objective
 
 _TEST_CHUNK = 2500  # samples in one forward pass of the evaluation
+_REHEARSED = 3  # samples that a model is tried on before anything runs
 
 
 class AutogradOracle(Oracle):
@@ -21,6 +22,10 @@ class AutogradOracle(Oracle):
     def __init__(self, model: nn.Module, dataset: Dataset) -> None:
         self._objective = Objective(model, dataset.classes)
         self._data = dataset
+        self.keyed = self._objective.keyed
+        if len(dataset.inputs):
+            few = torch.arange(_REHEARSED, device=dataset.inputs.device) % len(dataset.inputs)
+            self._objective.rehearse(dataset.inputs[few], dataset.targets[few])
         value_and_grad = torch.func.grad_and_value(self._objective.weighted_loss)
         self._stacked_gradient: Callable[..., tuple[Tensor, Tensor]] = torch.func.vmap(value_and_grad)
         self._stacked_loss: Callable[..., Tensor] = torch.func.vmap(self._objective.weighted_loss)
@@ -30,7 +35,7 @@ class AutogradOracle(Oracle):
         x = self._objective.start.expand(2, -1)
         samples = torch.zeros(2, 1, dtype=torch.int64, device=x.device)
         try:
-            self.gradient(x, Batch(samples, torch.ones_like(samples, dtype=x.dtype)))
+            self.gradient(x, Batch(samples, torch.ones_like(samples, dtype=x.dtype), samples if self.keyed else None))
         except RuntimeError as error:
             return str(error).strip().split("\n")[0]
         return None
@@ -63,17 +68,18 @@ class AutogradOracle(Oracle):
         test = list(
             zip(torch.split(data.test_inputs, _TEST_CHUNK), torch.split(data.test_targets, _TEST_CHUNK), strict=True)
         )
-        totals = [self._test_sums(model, test) for model in stack]
-        losses, correct = (torch.stack(column) / len(self._data.test_targets) for column in zip(*totals, strict=True))
-        return (losses, correct) if x.dim() == 2 else (losses[0], correct[0])
+        losses, accuracies = (torch.stack(column) for column in zip(*(self._test(x, test) for x in stack), strict=True))
+        return (losses, accuracies) if x.dim() == 2 else (losses[0], accuracies[0])
 
-    def _test_sums(self, x: Tensor, test: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
-        loss = correct = torch.zeros((), device=x.device)
+    def _test(self, x: Tensor, test: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+        """Mean loss over the samples, and the share of the targets that are predicted right."""
+        loss = right = count = torch.zeros((), device=x.device)
         for inputs, targets in test:
             losses, outputs = self._objective.at(x, inputs, targets)
-            loss = loss + losses.sum()
-            correct = correct + self._objective.correct(outputs, targets).sum()
-        return loss, correct
+            found, asked = self._objective.right(outputs, targets)
+            loss, right, count = loss + losses.sum(), right + found, count + asked
+        return loss / len(self._data.test_targets), right / count
 
-    def _gather(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        return self._data.inputs[batch.samples], self._data.targets[batch.samples], batch.weights
+    def _gather(self, batch: Batch) -> tuple[Tensor, ...]:
+        samples = (self._data.inputs[batch.samples], self._data.targets[batch.samples], batch.weights)
+        return samples if batch.keys is None else (*samples, batch.keys)

@@ -24,6 +24,7 @@ class Batch:
 
     samples: Tensor  # int64, row numbers of the data set's training inputs
     weights: Tensor  # same shape, in the dtype of the parameters
+    keys: Tensor | None = None  # same shape, int64: the address of each sample's own draws, for oracles that are keyed
 
 
 @runtime_checkable
@@ -51,6 +52,7 @@ class Oracle(Protocol):
     made_for: ClassVar[str | None] = None  # the kind of device it is fast on; None: any
     stacks_on: ClassVar[tuple[str, ...]] = ("cuda",)  # devices where one call for many clients beats a call for each
     exact_in_batch: ClassVar[bool] = False  # whether a row of a stack is the same bits whatever the other rows
+    keyed: bool = False  # whether batches must have keys, for the masks of dropout
     samples_at_once: int = 1 << 15  # in one gradient call, over all rows of a stack
 
     def __init__(self, model: nn.Module, dataset: Dataset) -> None:

@@ -19,7 +19,8 @@ from fedamd.data.checks import check
 from fedamd.draw import Purpose
 from fedamd.errors import FedamdError
 from fedamd.metrics import find_metric
-from fedamd.oracles.objective import Objective, flat_parameters, refuse_hidden_state
+from fedamd.oracles.hidden_state import refuse_hidden_state
+from fedamd.oracles.objective import Objective, flat_parameters, own_copy
 from fedamd.runs.config import Config
 from fedamd.runs.evaluation import Evaluation, hold_out
 from fedamd.runs.simulated_time import SimulatedTime
@@ -100,7 +101,7 @@ def build_experiment(
     clients, tests = share_out(config, data, own=dataset is not None), data.client_tests
     if config.test_share is not None:
         clients, tests = hold_out(data, clients, config.test_share, config.seed)
-    net = (build_model(config, data) if model is None else model).to(device, dtype)
+    net = (build_model(config, data) if model is None else own_copy(model)).to(device, dtype)
     refuse_hidden_state(net)
     clients, x0 = clients.to(device), flat_parameters(net)
     if algorithm is not None:

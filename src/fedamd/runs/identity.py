@@ -9,6 +9,7 @@ from torch import nn
 
 from fedamd.data.base import Clients, Dataset, Partition
 from fedamd.errors import FedamdError
+from fedamd.oracles.objective import trainable
 from fedamd.runs.checkpoint import tensor_digest
 from fedamd.runs.experiment import Experiment
 from fedamd.runs.sealed import digest
@@ -45,7 +46,7 @@ def refuse_other(begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
 
 def parameter_shapes(model: nn.Module) -> dict[str, list[int]]:
     """How the flat vector x divides into the model's parameters."""
-    return {name: list(parameter.shape) for name, parameter in model.named_parameters()}
+    return {name: list(parameter.shape) for name, parameter in trainable(model).items()}
 
 
 def _data(dataset: Dataset, clients: Clients) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from fedamd import models
 from fedamd.data.base import Dataset
 from fedamd.errors import FedamdError
 from fedamd.flower.app.settings import FederationSettings
-from fedamd.oracles.objective import refuse_hidden_state
+from fedamd.oracles.hidden_state import refuse_hidden_state
 from fedamd.registry import import_object
 from fedamd.runs.config import Config
 from fedamd.runs.experiment import load_data, seeded_model, share_out
