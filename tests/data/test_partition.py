@@ -1,5 +1,6 @@
 import json
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -230,3 +231,20 @@ def test_wrong_seeds(seed, labelled):
 
 def test_the_registry_is_complete():
     assert list(PARTITIONERS) == ["auto", "classes", "dirichlet", "iid", "lists", "natural", "virtual"]
+
+
+def test_owners_in_an_npz_file(labelled, tmp_path):
+    np.savez(tmp_path / "owners.npz", owners=[1, 0, -1, 1])
+    found = partitioner("lists", source=str(tmp_path / "owners.npz"))(labelled(2, 2), 2, 0)
+    assert [found.samples(client).tolist() for client in range(2)] == [[1], [0, 3]]
+    for wrong in ({"owner": [0]}, {"owners": [0.5]}, {"owners": [[0]]}):
+        np.savez(tmp_path / "wrong.npz", **wrong)
+        with pytest.raises(FedamdError, match="needs an array owners of whole numbers"):
+            partitioner("lists", source=str(tmp_path / "wrong.npz"))(labelled(2, 2), 2, 0)
+    for wrong in ([-2, 0], [10**12, 0]):
+        np.savez(tmp_path / "wrong.npz", owners=wrong)
+        with pytest.raises(FedamdError, match="from 0 up, or −1 for nobody"):
+            partitioner("lists", source=str(tmp_path / "wrong.npz"))(labelled(2, 2), 2, 0)
+    np.savez(tmp_path / "empty.npz", owners=[2, 0, 0])
+    with pytest.raises(FedamdError, match="gives client 1 no samples"):
+        partitioner("lists", source=str(tmp_path / "empty.npz"))(labelled(2, 2), 3, 0)

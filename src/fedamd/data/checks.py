@@ -6,6 +6,8 @@ from torch import Tensor
 from fedamd.data.base import Dataset
 from fedamd.errors import FedamdError
 
+IGNORED = -100  # where targets are one a token: there is nothing to predict
+
 
 def check(dataset: Dataset) -> Dataset:
     """The data set itself, if its parts fit together, its numbers are finite and its labels within its classes."""
@@ -60,7 +62,10 @@ def _check_targets(name: str, part: str, targets: Tensor, classes: int) -> None:
         raise FedamdError(
             f"{name}: with classes = {classes} targets are labels 0 to {classes - 1}, not {targets.dtype}"
         )
-    low, high = int(targets.min()), int(targets.max())
+    real = targets if targets.dim() == 1 else targets[targets != IGNORED]
+    if real.numel() == 0:
+        raise FedamdError(f"{name}: no {part} sample has a target")
+    low, high = int(real.min()), int(real.max())
     if low < 0 or high >= classes:
         raise FedamdError(
             f"{name}: a {part} sample has the label {low if low < 0 else high}; with {classes} classes they go from 0 "

@@ -89,17 +89,21 @@ def read_npz(path: Path) -> Arrays:
     Keras's names (x_train, y_train, x_test, y_test) are taken too. Nothing in the file is executed: arrays of Python
     objects are refused.
     """
+    return _chosen(path, read_arrays(path))
+
+
+def read_arrays(path: Path) -> dict[str, Array]:
+    """All arrays of an NPZ file, by name."""
     try:
         with regular_file(path).open("rb") as file:
             stored = np.load(file, allow_pickle=False)
-            arrays = {name: stored[name] for name in getattr(stored, "files", ())}
+            return {name: stored[name] for name in getattr(stored, "files", ())}
     except FedamdError:
         raise
     except OSError as error:
         raise FedamdError(f"{path} cannot be read: {error.strerror or error}") from error
     except (ValueError, EOFError, zipfile.BadZipFile, NotImplementedError, MemoryError) as error:
         raise FedamdError(f"{path} is not an NPZ file of plain arrays: {error}") from error
-    return _chosen(path, arrays)
 
 
 def _chosen(path: Path, arrays: dict[str, Array]) -> Arrays:

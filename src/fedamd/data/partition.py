@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fedamd.data.base import Clients, Dataset, Partition
 from fedamd.data.classes_per_client import apportion, deal
+from fedamd.data.files import read_arrays
 from fedamd.data.seeding import generator
 from fedamd.data.virtual import VirtualPartition
 from fedamd.errors import FedamdError
@@ -110,7 +111,8 @@ class Iid:
 
 @dataclass(frozen=True)
 class Lists:
-    """The user's own lists of sample numbers, one a client: in Python, or a JSON file `[[0, 5], [1, 2, 3], …]`.
+    """The user's own lists of sample numbers, one a client: in Python, a JSON file `[[0, 5], [1, 2, 3], …]`, or
+    an NPZ file whose array `owners` has the client of each sample (−1: nobody's).
 
     A sample may be left out, but belongs to one client at most.
     """
@@ -261,6 +263,8 @@ def _partition(owned: Sequence[Indices]) -> Partition:
 
 
 def _read_lists(path: Path) -> list[list[Any]]:
+    if path.suffix == ".npz":
+        return _read_owners(path)
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -272,3 +276,16 @@ def _read_lists(path: Path) -> list[list[Any]]:
             f"the partition {path} must be a list of lists of sample numbers, such as [[0, 5], [1, 2, 3]]"
         )
     return content
+
+
+def _read_owners(path: Path) -> list[list[Any]]:
+    owners = read_arrays(path).get("owners")
+    if owners is None or owners.ndim != 1 or owners.dtype.kind not in "iu" or len(owners) == 0:
+        raise FedamdError(f"the partition {path} needs an array owners of whole numbers: the client of each sample")
+    if owners.min() < -1 or owners.max() >= len(owners):
+        raise FedamdError(f"the partition {path}: an owner is a client's number, from 0 up, or −1 for nobody")
+    lists: list[list[Any]] = [[] for _ in range(int(owners.max()) + 1)]
+    for sample, client in enumerate(owners.tolist()):
+        if client >= 0:
+            lists[client].append(sample)
+    return lists

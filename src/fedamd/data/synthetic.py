@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from fedamd.data.base import Constants, Dataset, Partition
+from fedamd.data.memory import refuse_what_cannot_fit
 from fedamd.data.seeding import generator
 from fedamd.errors import FedamdError
 
@@ -51,7 +52,7 @@ def quadratic(
     equal up to a constant. The noise of the samples' centres has mean zero within each client and gives the gradients
     the σ asked for, at every x. The curvature is shared within a client, so L_σ = 0.
     """
-    _check_sizes(clients, samples, dimension)
+    _check_sizes(clients, samples, dimension, vectors=2)
     _check_spectrum(dimension, mu, L)
     _check_not_negative(sigma=sigma, heterogeneity=heterogeneity)
     if samples == 1 and sigma > 0:
@@ -177,10 +178,13 @@ def _dataset(name: str, inputs: Tensor, targets: Tensor, classes: int, clients: 
     return Dataset(name, inputs, targets, inputs, targets, classes, owners, constants)
 
 
-def _check_sizes(clients: int, samples: int, dimension: int) -> None:
+def _check_sizes(clients: int, samples: int, dimension: int, vectors: int = 1) -> None:
+    """Whole numbers, and together no more than fits into memory: a sample has so many `vectors`."""
     for name, value in (("clients", clients), ("samples", samples), ("dimension", dimension)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise FedamdError(f"{name} is a whole number of at least 1; got {value!r}")
+    what = f"{clients} clients with {samples} samples of dimension {dimension}"
+    refuse_what_cannot_fit(what, clients * samples * dimension * vectors, "use fewer, or smaller, samples")
 
 
 def _check_not_negative(**values: float) -> None:
