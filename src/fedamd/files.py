@@ -65,6 +65,20 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
+def append_line(path: Path, text: str) -> None:
+    """A line at the end of a file, on disk when this returns; a line that a crash had cut short goes."""
+    new = not path.exists()
+    with path.open("ab+") as file:
+        file.seek(0)
+        whole = file.read().rpartition(b"\n")
+        file.truncate(len(whole[0]) + len(whole[1]))
+        file.write(text.encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    if new:
+        sync_folder(path.parent)
+
+
 def sync_file(path: Path) -> None:
     """The bytes of a file are on disk when this returns."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -69,7 +69,7 @@ def crash_at(monkeypatch, call: int) -> None:
 
     for owner, name in (
         (Folder, "add"),
-        (checkpoint, "save_file"),
+        (checkpoint, "serialised"),
         (checkpoint, "save"),
         (DiskStore, "commit"),
     ):

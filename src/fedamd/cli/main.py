@@ -6,7 +6,8 @@ What a command calls it imports when it is called: help and completion do not wa
 import signal
 import sys
 import time
-from typing import Annotated
+import warnings
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -27,6 +28,7 @@ from fedamd.cli import (
     run,
     sweep,
     theory,
+    verify,
     watch,
 )
 from fedamd.errors import FedamdError
@@ -55,6 +57,7 @@ for command in (
     leaderboard,
     reproduce,
     report,
+    verify,
     watch,
     bench,
     federation,
@@ -82,6 +85,7 @@ def root(
 
 def main() -> None:
     """Run the command line; a user's mistake is a sentence on standard error and exit code 2."""
+    warnings.showwarning = _note
     try:
         app()
     except BrokenPipeError:
@@ -94,6 +98,12 @@ def main() -> None:
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _note(message: Warning | str, *where: Any, **more: Any) -> None:  # noqa: ARG001
+    """What a user should know of, in one line; nothing in other processes than the one that speaks."""
+    if is_writer():
+        typer.echo(f"note: {message}", err=True)
 
 
 def _await_turn_to_speak(error: FedamdError | OSError) -> None:

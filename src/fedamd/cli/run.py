@@ -44,6 +44,9 @@ def command(
     oracle: Annotated[
         str | None, typer.Option(help="See `fedamd list oracles`.", autocompletion=one_of(ORACLES))
     ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Run the code that a run's folder names which somebody else has made.")
+    ] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard events.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON and nothing else.")] = False,
 ) -> None:
@@ -54,7 +57,7 @@ def command(
     changes = dict(map(parse_setting, settings or [])) | {
         key: value for key, value in words.items() if value is not None
     }
-    result = _train(config, out, resumed, changes, quiet=as_json or not is_writer(), tensorboard=tensorboard)
+    result = _train(config, out, resumed, changes, as_json or not is_writer(), tensorboard, trust)
     if not is_writer():
         return
     if as_json:
@@ -65,17 +68,25 @@ def command(
 
 
 def _train(
-    config: Path | None, out: Path | None, resumed: Path | None, changes: dict[str, Any], quiet: bool, tensorboard: bool
+    config: Path | None,
+    out: Path | None,
+    resumed: Path | None,
+    changes: dict[str, Any],
+    quiet: bool,
+    tensorboard: bool,
+    trust: bool,
 ) -> "Result":
     from fedamd.report.tensorboard import TensorBoardListener
     from fedamd.runs.api import resume, run
     from fedamd.runs.config import Config, load_config
-    from fedamd.runs.folder import default_folder
+    from fedamd.runs.folder import CONFIG, ENVIRONMENT, Folder, default_folder
 
     if resumed and (config or out):
         raise FedamdError(
             "--resume takes its config from the run's folder: give neither a config file nor --out with it"
         )
+    if config and not trust and config.name == CONFIG and config.with_name(ENVIRONMENT).exists():
+        Folder(config.parent).refuse_foreign_code()
     settled = None if resumed else load_config(config, changes)
     folder = resumed or out or default_folder(settled or Config())
     announce_theory([settled] if settled else [], quiet)
@@ -88,4 +99,8 @@ def _train(
             for listener in listeners:
                 listener(which, record)
 
-        return run(settled, out=folder, listen=listen) if settled else resume(folder, listen=listen, **changes)
+        return (
+            run(settled, out=folder, listen=listen)
+            if settled
+            else resume(folder, listen=listen, trust=trust, **changes)
+        )

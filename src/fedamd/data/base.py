@@ -132,6 +132,18 @@ class Clients(Protocol):
         ...
 
 
+def _sample_numbers(samples: Sequence[int] | Tensor, client: int) -> Tensor:
+    """As int64; what is no whole number, or negative, is no sample number."""
+    numbers = torch.as_tensor(samples)
+    if numbers.dtype in (torch.bool,) or numbers.is_floating_point() or numbers.is_complex():
+        if numbers.numel():
+            raise FedamdError(f"client {client} is given sample numbers that are no whole numbers ({numbers.dtype})")
+        numbers = numbers.to(torch.int64)
+    if numbers.dim() != 1 or (numbers.numel() and int(numbers.min()) < 0):
+        raise FedamdError(f"client {client} needs one list of sample numbers from 0 on")
+    return numbers.to(torch.int64)
+
+
 @dataclass(frozen=True)
 class Partition:
     """D_1 … D_M: client m owns the samples `order[offsets[m] : offsets[m + 1]]`."""
@@ -148,11 +160,15 @@ class Partition:
     @classmethod
     def of(cls, owned: Sequence[Sequence[int] | Tensor]) -> "Partition":
         """From one list of sample numbers per client."""
-        lists = [torch.as_tensor(samples, dtype=torch.int64) for samples in owned]
+        lists = [_sample_numbers(samples, client) for client, samples in enumerate(owned)]
         offsets = torch.zeros(len(lists) + 1, dtype=torch.int64)
         if lists:
             offsets[1:] = torch.tensor([len(samples) for samples in lists]).cumsum(0)
-        return cls(torch.cat(lists) if lists else torch.empty(0, dtype=torch.int64), offsets)
+        order = torch.cat(lists) if lists else torch.empty(0, dtype=torch.int64)
+        ascending = order.sort().values
+        if len(twice := ascending[1:][ascending.diff() == 0]):
+            raise FedamdError(f"the sample {int(twice[0])} is given twice; it belongs to one client")
+        return cls(order, offsets)
 
     def __len__(self) -> int:
         """M."""

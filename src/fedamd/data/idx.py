@@ -19,6 +19,7 @@ from fedamd.errors import FedamdError
 TYPES = {0x08: "uint8", 0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}
 UNSIGNED_BYTE = 0x08
 GZIP_MAGIC = b"\x1f\x8b"
+MOST_INFLATED = 1032  # bytes that one byte of gzip can stand for
 
 
 def read_idx(path: Path, dimensions: int) -> Tensor:
@@ -27,7 +28,8 @@ def read_idx(path: Path, dimensions: int) -> Tensor:
         with path.open("rb") as file:
             zipped = file.read(2) == GZIP_MAGIC
             file.seek(0)
-            return _parse(cast(BinaryIO, gzip.GzipFile(fileobj=file)) if zipped else file, path, dimensions)
+            room = path.stat().st_size * MOST_INFLATED if zipped else None
+            return _parse(cast(BinaryIO, gzip.GzipFile(fileobj=file)) if zipped else file, path, dimensions, room)
     except EOFError as error:
         raise FedamdError(f"{path} is truncated: its gzip stream ends early") from error
     except zlib.error as error:
@@ -47,7 +49,7 @@ def read_labelled(images_path: Path, labels_path: Path) -> tuple[Tensor, Tensor]
     return images, labels
 
 
-def _parse(stream: BinaryIO, path: Path, dimensions: int) -> Tensor:
+def _parse(stream: BinaryIO, path: Path, dimensions: int, room: int | None) -> Tensor:
     magic = _take(stream, 4)
     if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in TYPES:
         raise FedamdError(f"{path} is not an IDX file: it starts with {magic.hex() or 'nothing'}")
@@ -59,6 +61,8 @@ def _parse(stream: BinaryIO, path: Path, dimensions: int) -> Tensor:
     if len(header) < 4 * dimensions:
         raise FedamdError(f"{path} is truncated: it ends inside its header")
     shape = struct.unpack(f">{dimensions}I", header)
+    if room is not None and math.prod(shape) > room:
+        raise FedamdError(f"{path} is truncated or corrupt: a file of its size cannot hold shape {shape}")
     return _elements(stream, path, shape)
 
 

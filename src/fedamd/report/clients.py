@@ -9,6 +9,7 @@ from fedamd.errors import FedamdError
 from fedamd.report.page import Bars, Section, Text
 from fedamd.runs.config import Config
 from fedamd.runs.experiment import load_data, share_out
+from fedamd.runs.trust import own_code
 
 SHOWN = 200  # bars beyond this many are narrower than a pixel on a phone
 
@@ -21,6 +22,8 @@ def client_bars(configs: Sequence[Config]) -> list[Section]:
 
 def _bars(config: Config) -> Section:
     title = f"Samples of the clients ({config.data.name}, partition {config.partition.name})"
+    if code := own_code({"data": config.data.model_dump(), "partition": config.partition.model_dump()}):
+        return Text(title=title, note=f"Not shown: that would run {', '.join(code)}, and a report runs no code.", parts=[])
     try:
         dataset = load_data(config)
         clients = share_out(config, dataset)

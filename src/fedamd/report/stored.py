@@ -35,7 +35,7 @@ class StoredRun:
 
 def read_runs(paths: Sequence[Path]) -> list[StoredRun]:
     """The runs in these folders; a folder of run folders, such as a comparison, stands for all of them."""
-    return [read_run(folder) for path in paths for folder in _run_folders(path)]
+    return [read_run(folder) for path in paths for folder in run_folders(path)]
 
 
 def read_run(path: Path) -> StoredRun:
@@ -48,7 +48,8 @@ def read_run(path: Path) -> StoredRun:
     return StoredRun(path, folder.config(stored=True), records, folder.environment(), summary)
 
 
-def _run_folders(path: Path) -> Iterator[Path]:
+def run_folders(path: Path) -> Iterator[Path]:
+    """The folder of a run itself, or the folders of runs in it."""
     if (path / CONFIG).is_file():
         yield path
         return

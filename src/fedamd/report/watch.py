@@ -1,6 +1,10 @@
 """The page of a run while it goes on: a small server for this machine alone, which reads the run's folder."""
 
 import json
+import math
+import sys
+import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
@@ -14,6 +18,8 @@ from fedamd.report.page import page_data, render
 from fedamd.report.stored import read_runs
 
 HOST = "127.0.0.1"
+PATIENCE = 10.0  # seconds that a client has for saying what it wants
+FRESH = 0.3  # seconds that the data is not read again
 
 
 def watch_server(folder: Path, port: int = 0) -> ThreadingHTTPServer:
@@ -23,7 +29,7 @@ def watch_server(folder: Path, port: int = 0) -> ThreadingHTTPServer:
     """
     live_data(folder)  # a folder without a run is a mistake to report now
     try:
-        return ThreadingHTTPServer((HOST, port), partial(_Handler, folder))
+        return _Server((HOST, port), partial(_Handler, _Latest(folder)))
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", error)
         raise FedamdError(f"cannot listen on port {port}: {reason}; port 0 takes any that is free") from None
@@ -46,11 +52,40 @@ def live_data(folder: Path) -> dict[str, Any]:
     )
 
 
+class _Latest:
+    """The data of the page, read once for all who ask at about the same time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._read = -math.inf
+        self._data: dict[str, Any] = {}
+
+    def data(self) -> dict[str, Any]:
+        with self._lock:
+            if time.monotonic() - self._read > FRESH:
+                self._data = live_data(self._folder)
+                self._read = time.monotonic()
+            return self._data
+
+
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 1024  # who may wait to be let in
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that leaves, or never says what it wants, is no news to the person at the terminal."""
+        if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
+
+
 class _Handler(BaseHTTPRequestHandler):
     """Answers for the page and its data; nothing else is there."""
 
-    def __init__(self, folder: Path, *args: Any) -> None:
-        self._folder = folder
+    timeout = PATIENCE
+
+    def __init__(self, latest: _Latest, *args: Any) -> None:
+        self._latest = latest
         super().__init__(*args)
 
     def do_GET(self) -> None:
@@ -65,7 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, kind: str, form: Callable[[dict[str, Any]], str]) -> None:
         try:
-            body = form(live_data(self._folder)).encode()
+            body = form(self._latest.data()).encode()
         except FedamdError as error:
             self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR, explain=str(error))
             return

@@ -73,15 +73,17 @@ def resume(
     model: nn.Module | None = None,
     algorithm: Algorithm | None = None,
     listen: Listener | Sink | None = None,
+    trust: bool = False,
     **changes: Any,
 ) -> Result:
     """Go on with the run in `folder` from its last checkpoint, exactly as if it had never stopped.
 
-    Objects that stood in for sections when the run began must be given again.
+    Objects that stood in for sections when the run began must be given again. `trust` runs the code that the config
+    of a folder names which somebody else has made.
     """
     opened = Folder.open(Path(folder), writes=is_writer())
     opened.check_given(_given(dataset, model, algorithm))
-    config = opened.config(changes)
+    config = opened.config(changes, trust=trust)
     ranks = join(config.device)
     with in_step(ranks):
         experiment = build_experiment(config, dataset=dataset, model=model, algorithm=algorithm)

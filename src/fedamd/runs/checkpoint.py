@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save as serialised
 from torch import Tensor
 
 from fedamd.errors import FedamdError
@@ -36,11 +36,9 @@ def save(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any], ke
         apart[name] = own
     told = dict(facts) | {_TENSORS: {name: tensor_digest(tensor) for name, tensor in apart.items()}}
     header = json.dumps(told | {_CHECK: digest(json.dumps(told))})
-    try:
-        with replacing(path, keep) as temporary:
-            save_file(apart, temporary, metadata={_FORMAT: header})  # one entry: several have no fixed order
-    except SafetensorError as error:
-        raise FedamdError(f"cannot write {path}: {error}") from None
+    content = serialised(apart, metadata={_FORMAT: header})  # one entry: several have no fixed order
+    with replacing(path, keep) as temporary:
+        temporary.write_bytes(content)
 
 
 def load(path: Path, device: str = "cpu") -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -238,6 +238,8 @@ def parse_setting(text: str) -> tuple[str, Any]:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         return key.strip(), value.strip()
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, endless nesting
+        raise FedamdError(f"--set {key.strip()}: {str(error)[:200]}") from None
 
 
 def _deep_copy(raw: Mapping[str, Any]) -> dict[str, Any]:

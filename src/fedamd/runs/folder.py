@@ -38,6 +38,7 @@ from fedamd.runs.records import Record
 from fedamd.runs.run import Run
 from fedamd.runs.sealed import FORMAT, is_sealed_toml, read_json, sealed_json, sealed_toml
 from fedamd.runs.summary import Summary, summarise
+from fedamd.runs.trust import refuse_foreign_code, signature
 
 CONFIG, ENVIRONMENT, METRICS = "config.toml", "environment.json", "metrics.jsonl"
 CHECKPOINT, PREVIOUS = "checkpoint.safetensors", "checkpoint.previous.safetensors"
@@ -75,6 +76,7 @@ class Folder:
             lock.enter_context(exclusively(path))
             refuse_taken(path)  # another process may have been faster
             told = environment(config) | {"given": dict(given or {}), "theory": dict(theory or {})}
+            told["signature"] = signature(config.plain(), told["modules"])
             write_text(path / ENVIRONMENT, sealed_json(told))
             write_text(path / CONFIG, sealed_toml(to_toml(config.plain())))  # last: from now on this is a run
             folder = cls(path)
@@ -98,17 +100,27 @@ class Folder:
 
     # --- what it says ---
 
-    def config(self, changes: Mapping[str, Any] | None = None, *, stored: bool = False) -> Config:
-        """The run's config; only what leaves its trajectory alone may be changed. `stored` imports no user's code."""
+    def config(self, changes: Mapping[str, Any] | None = None, *, stored: bool = False, trust: bool = False) -> Config:
+        """The run's config; only what leaves its trajectory alone may be changed.
+
+        `stored` imports no user's code; otherwise what the config names is imported where this user made the folder,
+        or says `trust`.
+        """
         for key in changes or {}:
             if key not in CHANGEABLE:
                 raise FedamdError(
                     f"{key} cannot change in a run that has begun; what can is {', '.join(sorted(CHANGEABLE))}"
                 )
-        self._settings()
+        self.settings()
+        if not stored and not trust:
+            self.refuse_foreign_code()
         for folder in [] if stored else self.environment().get("modules", []):
             importable(Path(folder))
         return load_config(self.path / CONFIG, changes, stored=stored)
+
+    def refuse_foreign_code(self) -> None:
+        """What the config names is not imported where somebody else made the folder."""
+        refuse_foreign_code(self.path, self.settings(), self.environment())
 
     def environment(self) -> dict[str, Any]:
         """What environment.json says; a run of format 1 may have been killed before it was written."""
@@ -125,7 +137,7 @@ class Folder:
 
     def check_given(self, given: Mapping[str, str]) -> None:
         """Refuse to go on without the objects the run began with, or with others."""
-        begun = self._given()
+        begun = self.given()
         for name in begun.keys() | given.keys():
             if begun.get(name) != given.get(name):
                 raise FedamdError(
@@ -193,21 +205,21 @@ class Folder:
 
     @cached_property
     def _metrics(self) -> Metrics:
-        return Metrics(self.path / METRICS, self._sealed)
+        return Metrics(self.path / METRICS, self.sealed)
 
     @property
-    def _sealed(self) -> bool:
+    def sealed(self) -> bool:
         """Whether files carry checksums: in a folder of format 1 they do not."""
         return FORMAT in self.environment()
 
-    def _given(self) -> dict[str, Any]:
+    def given(self) -> dict[str, Any]:
         given = self.environment().get("given", {})
         return given if isinstance(given, dict) else {}
 
-    def _settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """What config.toml says, which nobody may have changed by hand."""
         text = read_text(self.path / CONFIG)
-        if self._sealed and not is_sealed_toml(text):
+        if self.sealed and not is_sealed_toml(text):
             raise FedamdError(
                 f"{self.path / CONFIG} is not as it was written: undo the change; what may change in a run that has "
                 f"begun ({', '.join(sorted(CHANGEABLE))}) is given with --set when it goes on"
@@ -219,16 +231,16 @@ class Folder:
 
     def _keep_changes(self, config: Config) -> None:
         """Write down what was changed for the rest of the run; defaults that this version has on top are not added."""
-        before = self._settings()
+        before = self.settings()
         changed = {key: value for key, value in config.plain().items() if key in CHANGEABLE and key in before}
         new = {key: value for key, value in config.plain().items() if key == "target_accuracy"}
         after = before | changed | new
         if after != before:
             text = to_toml(after)
-            write_text(self.path / CONFIG, sealed_toml(text) if self._sealed else text)
+            write_text(self.path / CONFIG, sealed_toml(text) if self.sealed else text)
 
     def _identity(self, run: Run) -> dict[str, Any]:
-        self._bound = self._bound or identity(self._settings(), self._given(), run.experiment)
+        self._bound = self._bound or identity(self.settings(), self.given(), run.experiment)
         return self._bound
 
     def _go_back(self, run: Run, path: Path) -> None:

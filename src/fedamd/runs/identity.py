@@ -28,13 +28,18 @@ _digests: dict[int, str] = {}  # of data sets that are alive: many runs may shar
 
 def identity(settings: Mapping[str, Any], given: Mapping[str, str], experiment: Experiment) -> dict[str, Any]:
     """The settings as the folder has them (other versions may have other defaults), the data, and the model's shape."""
-    kept = {key: value for key, value in settings.items() if key not in CHANGEABLE}
     return {
-        "config": digest(json.dumps(kept, sort_keys=True)),
+        "config": settings_digest(settings),
         "given": dict(given),
         "data": _data(experiment.dataset, experiment.clients),
         "model": parameter_shapes(experiment.model),
     }
+
+
+def settings_digest(settings: Mapping[str, Any]) -> str:
+    """Of what the trajectory follows from."""
+    kept = {key: value for key, value in settings.items() if key not in CHANGEABLE}
+    return digest(json.dumps(kept, sort_keys=True, default=str))
 
 
 def refuse_other(begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:

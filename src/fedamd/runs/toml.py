@@ -9,10 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from fedamd.errors import FedamdError
+from fedamd.files import refuse_special
+
+LIMIT = 1 << 20  # bytes of a config
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     try:
+        if not path.is_dir():
+            refuse_special(path)
+        if path.stat().st_size > LIMIT:
+            raise FedamdError(f"{path} is larger than {LIMIT >> 20} MB, and a config is a short text")
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise FedamdError(f"there is no config file {path}") from None
@@ -22,7 +29,9 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise FedamdError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise FedamdError(f"cannot read {path}: it is not text in UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
+    except FedamdError:
+        raise
+    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits, and endless nesting
         raise FedamdError(f"{path} is not valid TOML: {error}") from None
 
 

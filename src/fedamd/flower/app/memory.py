@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from fedamd.errors import FedamdError
+from fedamd.files import make_folder
 
 _TABLE = """CREATE TABLE IF NOT EXISTS held (run TEXT, number INTEGER, name TEXT, dtype TEXT, vector BLOB,
             PRIMARY KEY (run, number, name))"""
@@ -40,10 +41,7 @@ class Memory:
     """The versions of one client of one run."""
 
     def __init__(self, folder: Path, client: int, run: str) -> None:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise FedamdError(f"cannot create the client's folder {folder}: {error.strerror}") from None
+        make_folder(folder)
         self._path = folder / f"client-{client}.sqlite"
         self._run = run
 
@@ -95,6 +93,7 @@ class Memory:
         """The open file; leaving without COMMIT leaves it as it was."""
         try:
             file = sqlite3.connect(self._path, timeout=30, isolation_level=None)
+            file.execute("PRAGMA synchronous=EXTRA")  # the end of its journal is on disk too: a version stays
             file.execute(_TABLE)
         except sqlite3.Error as error:
             raise FedamdError(f"cannot use {self._path} as the client's memory: {error}") from error

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from fedamd.errors import FedamdError
+from fedamd.files import append_line, make_folder, read_text
 from fedamd.runs.config import Config
 from fedamd.runs.run import Run
 from fedamd.runs.summary import summarise
@@ -48,10 +49,10 @@ class Store:
             self._read(path)
 
     def _read(self, path: Path) -> None:
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        for number, line in enumerate(read_text(path).split("\n")[:-1], start=1):  # a last line cut short: not there
             try:
                 self._take(json.loads(line))
-            except (json.JSONDecodeError, KeyError, TypeError, IndexError):
+            except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError):
                 raise FedamdError(f"{path}, line {number}: not a finished run; remove that line") from None
 
     def path(self, experiment: str) -> Path:
@@ -85,9 +86,8 @@ class Store:
             totals = [(record.gradient_samples, record.bits) for record in records]
             line |= per_round(totals)
         text = json.dumps(_rounded(line), separators=(",", ":"))
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with self.path(experiment).open("a", encoding="utf-8") as file:
-            file.write(text + "\n")
+        make_folder(self.folder)
+        append_line(self.path(experiment), text)
         self._take(json.loads(text))
 
 

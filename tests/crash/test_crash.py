@@ -1,0 +1,44 @@
+"""Power cuts, faults and damaged files, a few of each; thousands with `python -m crash` (see docs/reliability.md)."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from support import PYTHONPATH
+
+
+def crash(kind: str, limit: int) -> dict:
+    """The verdict of `python -m crash`, which has found nothing wrong."""
+    told = subprocess.run(
+        [sys.executable, "-m", "crash", kind, "--limit", str(limit)],
+        env=os.environ | {"PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if told.returncode == 3:
+        pytest.skip(told.stderr.strip())
+    assert told.stderr == ""
+    verdict = json.loads(told.stdout)
+    assert verdict["wrong"] == []
+    return verdict
+
+
+@pytest.mark.slow
+def test_power_cuts():
+    verdict = crash("states", 600)
+    assert verdict["states"] >= 400
+    assert all(one["identical"] > 0 for one in verdict["workloads"].values())
+
+
+@pytest.mark.slow
+def test_faults_of_the_disk():
+    assert crash("faults", 300)["faults"] == 300
+
+
+@pytest.mark.slow
+def test_damaged_files():
+    assert crash("mutations", 400)["mutations"] == 400
