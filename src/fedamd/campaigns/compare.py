@@ -1,6 +1,7 @@
 """Several methods on one problem: the same data, clients, cohorts and x_0, since all of these follow from the seed.
 
-Each method is a run in a folder of its own; `comparison.json` and `comparison.csv` beside them hold a row for each.
+Each method is a run in a folder of its own; `comparison.json` and `comparison.csv` beside them hold a row for each, and
+`methods.json` says what was begun: a comparison that was killed goes on in the same folder, another one is refused.
 """
 
 import csv
@@ -8,23 +9,26 @@ import io
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from fedamd.algorithms import ALGORITHMS
 from fedamd.engines.distributed import in_step, join
 from fedamd.errors import FedamdError
-from fedamd.files import write_text
+from fedamd.files import exclusively, make_folder, write_text
 from fedamd.registry import suggestion
-from fedamd.runs.api import run
+from fedamd.runs.api import resume, run
 from fedamd.runs.config import Config, load_config
-from fedamd.runs.folder import refuse_taken
+from fedamd.runs.folder import CONFIG, refuse_taken
 from fedamd.runs.labels import labels
 from fedamd.runs.making import option_names
 from fedamd.runs.records import Record
 from fedamd.runs.run import Listener
+from fedamd.runs.sealed import digest, read_json, sealed_json
 from fedamd.runs.session import Sink
 from fedamd.runs.summary import Summary, results, to_target
 from fedamd.torchrun import is_writer
@@ -33,6 +37,7 @@ TARGET = 0.75  # the target accuracy where no config names one; the paper's for 
 PROBLEM = ("data", "partition", "model", "clients", "cohort", "seed", "failure_rate", "dtype")
 SHARED = ("eta_l", "eta_s", "steps", "small_batch", "large_batch", "weights")  # mean the same in every method
 OPTION = "algorithm."
+METHODS = "methods.json"
 
 
 @dataclass(frozen=True)
@@ -73,21 +78,45 @@ def compare(
 ) -> Comparison:
     """Run one after the other. A method that diverges does not stop the others; an interruption does."""
     _refuse_other_problems(configs)
-    with in_step(join(configs[0].device)):
-        if is_writer():
-            refuse_taken(out)
     names = _distinct(labels(configs))
     aim = target or configs[0].target_accuracy or TARGET
+    entries = [(name, config.changed({"target_accuracy": aim})) for name, config in zip(names, configs, strict=True)]
+    with ExitStack() as stack:
+        with in_step(join(configs[0].device)):
+            if is_writer():
+                make_folder(out)
+                stack.enter_context(exclusively(out))
+                _claim(out, entries)
+        return Comparison(out, aim, _rows(entries, out, aim, listen))
+
+
+def _rows(
+    entries: Sequence[tuple[str, Config]], out: Path, aim: float, listen: Listener | Sink | None
+) -> list[Summary]:
+    """The methods' lines, each run begun or gone on with."""
     rows: list[Summary] = []
-    for name, config in zip(names, configs, strict=True):
-        aimed = config.changed({"target_accuracy": aim})
-        result = run(aimed, out=out / _slug(name), listen=listen)
+    for name, config in entries:
+        folder = out / _slug(name)
+        begun = (folder / CONFIG).exists()
+        result = resume(folder, listen=listen) if begun else run(config, out=folder, listen=listen)
         rows.append(row(name, result.summary["status"], result.metrics, aim) | {"folder": _slug(name)})
         if is_writer():
             _write(out, aim, rows)
         if result.summary["status"] == "interrupted":
             break
-    return Comparison(out, aim, rows)
+    return rows
+
+
+def _claim(out: Path, entries: Sequence[tuple[str, Config]]) -> None:
+    """Write down what is compared; a folder in which something else was begun is refused."""
+    own = {"methods": {name: digest(json.dumps(config.plain(), default=str)) for name, config in entries}}
+    if not (out / METHODS).exists():
+        refuse_taken(out)
+        write_text(out / METHODS, sealed_json(own))
+    elif read_json(out / METHODS)["methods"] != own["methods"]:
+        raise FedamdError(
+            f"{out} was begun as another comparison: go on with the command it was begun with, or choose another --out"
+        )
 
 
 def row(name: str, status: str, records: Sequence[Record], target: float) -> Summary:
@@ -105,9 +134,7 @@ def row(name: str, status: str, records: Sequence[Record], target: float) -> Sum
 
 def default_folder(parent: Path = Path("compare")) -> Path:
     """A folder that no other comparison has."""
-    stem = f"{datetime.now():%Y%m%d-%H%M%S}"
-    names = (f"{stem}-{number}" if number else stem for number in range(10_000))
-    return next(path for path in (parent / name for name in names) if not path.exists())
+    return parent / f"{datetime.now():%Y%m%d-%H%M%S}-{token_hex(3)}"
 
 
 def _with_method(base: Config, name: str, options: Mapping[str, Any]) -> Config:

@@ -24,7 +24,7 @@ from typing import Any
 from fedamd.campaigns.grid import Grid, Point
 from fedamd.engines.distributed import Ranks
 from fedamd.errors import FedamdError
-from fedamd.files import exclusively, write_text
+from fedamd.files import exclusively, make_folder, write_text
 from fedamd.runs.api import engine_for
 from fedamd.runs.config import Config, load_config, to_toml
 from fedamd.runs.experiment import build_experiment, data_options
@@ -116,10 +116,7 @@ def sweep(planned: Plan, listen: Listener | Sink | None = None) -> Sweep:
     """Run every point that has not ended yet, then tell which was best."""
     if processes() > 1:
         raise FedamdError("a sweep runs in one process: start it without torchrun")
-    try:
-        planned.folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FedamdError(f"cannot create {planned.folder}: {error.strerror}") from None
+    make_folder(planned.folder)
     with exclusively(planned.folder), deferred_interrupt() as interrupted:
         _claim(planned)
         for group in _lockstep_groups(planned.waiting()):

@@ -23,7 +23,8 @@ def client_bars(configs: Sequence[Config]) -> list[Section]:
 def _bars(config: Config) -> Section:
     title = f"Samples of the clients ({config.data.name}, partition {config.partition.name})"
     if code := own_code({"data": config.data.model_dump(), "partition": config.partition.model_dump()}):
-        return Text(title=title, note=f"Not shown: that would run {', '.join(code)}, and a report runs no code.", parts=[])
+        note = f"Not shown: that would run {', '.join(code)}, and a report runs no code."
+        return Text(title=title, note=note, parts=[])
     try:
         dataset = load_data(config)
         clients = share_out(config, dataset)

@@ -131,15 +131,15 @@ class Config(BaseModel):
             MODELS.find(self.model.name, "model.name")
         if ":" not in self.oracle and self.oracle != "auto":
             ORACLES.find(self.oracle, "oracle")
-        if not self._foreign(self.partition.name):
+        if not self._foreign(self.partition):
             self.build_partitioner()
-        if not self._foreign(self.algorithm.name):
+        if not self._foreign(self.algorithm):
             self.outline()
         return self
 
-    def _foreign(self, name: str) -> bool:
+    def _foreign(self, section: Section) -> bool:
         """Whether this names something outside the package that is not to be imported now."""
-        return self._stored and is_object_path(name)
+        return self._stored and any(map(is_object_path, (section.name, *section.options.values())))
 
     def refuse_large_cohort(self) -> None:
         if self.cohort > self.clients:
@@ -190,7 +190,7 @@ class Config(BaseModel):
         for name in _UNSAID:
             if getattr(self, name) == type(self).model_fields[name].default:
                 del plain[name]
-        if self._foreign(self.algorithm.name):
+        if self._foreign(self.algorithm):
             return plain  # as it was written: defaults were filled in then
         algorithm = self.outline()
         values: dict[str, Any] = {}

@@ -60,6 +60,7 @@ def verify(path: Path) -> Verdict:
             _try(verdict, MODEL, lambda: checkpoint.load(path / MODEL))
         if (path / SUMMARY).exists():
             _try(verdict, SUMMARY, lambda: _summary(path / SUMMARY, len(records or []) - 1))
+        verdict.wrong += _missing(path, verdict.checkpoints)
     return verdict
 
 
@@ -102,6 +103,20 @@ def _checkpoint(path: Path, settings: dict[str, Any] | None, metrics: Metrics, m
     if marks is not None and bound is not None and t not in marks:
         raise FedamdError(f"{path} is of t = {t}, and {HELD} beside it was never there")
     return t
+
+
+def _missing(path: Path, checkpoints: list[int]) -> list[str]:
+    """What must be there because something else is; going on makes all of it again, but for the checkpoint before."""
+    ended = any((path / name).exists() for name in (MODEL, SUMMARY))
+    begun = checkpoints or ended or (path / METRICS).exists()
+    needed = {
+        METRICS: begun,
+        CHECKPOINT: checkpoints or ended,
+        PREVIOUS: max(checkpoints, default=0) > 0,
+        MODEL: (path / SUMMARY).exists(),
+        SUMMARY: (path / MODEL).exists(),
+    }
+    return [f"{path / name} is missing" for name, must in needed.items() if must and not (path / name).exists()]
 
 
 def _summary(path: Path, rounds: int) -> None:
