@@ -99,5 +99,7 @@ class Memory:
             raise FedamdError(f"cannot use {self._path} as the client's memory: {error}") from error
         try:
             yield file
+        except sqlite3.Error as error:  # a full disk, or a damaged file
+            raise FedamdError(f"cannot use {self._path} as the client's memory: {error}") from error
         finally:
             file.close()
