@@ -1,6 +1,8 @@
 # make run   install what is needed into .venv, train FedAMD on embedded data, draw a picture
 # make test  install the test tools too, check style and types, run the tests
 # make slow-tests  the slow and end-to-end tests
+# make docs  the documentation site, into build/site
+# make dist  the sdist, and the wheel with the native libraries of all levels of CPU, into dist
 
 PYTHON ?= python3
 VENV := .venv
@@ -10,7 +12,7 @@ OUT := runs/first-$(shell date +%Y%m%d-%H%M%S)
 # two test processes share the cores: one thread each keeps them out of each other's way
 TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
-.PHONY: run test slow-tests lint bench clean
+.PHONY: run test slow-tests lint bench docs dist clean
 
 run: $(VENV)/.run
 	$(BIN)/fedamd run examples/digits.toml --out $(OUT)
@@ -30,6 +32,16 @@ lint: $(VENV)/.test
 bench: $(VENV)/.run
 	$(BIN)/fedamd bench
 
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+dist: $(VENV)/.dist
+	rm -rf dist build/wheel
+	$(BIN)/python -m build --quiet --sdist --outdir dist .
+	$(BIN)/python -m build --quiet --wheel --outdir build/wheel .
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel --quiet repair --wheel-dir dist build/wheel/*.whl
+	ls -l dist
+
 $(VENV)/.venv:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=…")'
 	$(PYTHON) -m venv $(VENV)
@@ -41,6 +53,14 @@ $(VENV)/.run: $(VENV)/.venv pyproject.toml setup.py constraints.txt
 
 $(VENV)/.test: $(VENV)/.run
 	$(PIP) --editable '.[test,flower]'
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.run
+	$(PIP) --editable '.[docs]'
+	touch $@
+
+$(VENV)/.dist: $(VENV)/.run
+	$(PIP) --editable '.[dist]'
 	touch $@
 
 clean:

@@ -87,9 +87,7 @@ class FedAMD(ServerStep):
     c: float = 1.0  # c ≥ 1 of p* = p_optimal/c: less computation for a staler cache
     mu: float | None = None  # μ/L: with it, p = "optimal" is the optimum under the PL condition
     cache: Literal["server", "client"] = "server"  # who keeps v^(m)
-    start_up: Literal["full", "zeros", "lazy"] = (
-        "full"  # v_0: every client's gradient; 0; the mean of those seen so far
-    )
+    start_up: Literal["full", "zeros", "lazy"] = "full"  # v_0: all clients' gradients; 0; the mean of those seen so far
     weights: Literal["uniform", "samples"] = "uniform"  # F as the mean over clients, or over samples
     space: ClassVar[Space] = {"eta_l": LOCAL_RATE, "eta_s": SERVER_RATE, "p": Log(0.03, 0.5)}
 

@@ -28,7 +28,7 @@ Factor = Callable[[int], float]  # t → what the hyper-parameter's own value is
 class RoundSchedule(ABC):
     """A factor by round, after `warm_up` rounds in which it grows evenly to its first value."""
 
-    warm_up: int = 0
+    warm_up: int = 0  # rounds in which it grows to its first value
 
     def __post_init__(self) -> None:
         not_negative(self, "warm_up")
@@ -55,8 +55,8 @@ class Constant(RoundSchedule):
 class Step(RoundSchedule):
     """`drop` times what it was, every `every` rounds."""
 
-    every: int = 100
-    drop: float = 0.1
+    every: int = 100  # rounds between two drops
+    drop: float = 0.1  # what is multiplied by then
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -74,8 +74,8 @@ class Cosine(RoundSchedule):
     Loshchilov & Hutter, "SGDR: stochastic gradient descent with warm restarts", ICLR 2017, without restarts.
     """
 
-    rounds: int = 100
-    final: float = 0.01
+    rounds: int = 100  # until the final factor is reached
+    final: float = 0.01  # the factor from then on
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -91,7 +91,7 @@ class Cosine(RoundSchedule):
 class Exponential(RoundSchedule):
     """`rate`^t; 0.998 a round is common in federated learning."""
 
-    rate: float = 0.998
+    rate: float = 0.998  # the factor from one round to the next
 
     def __post_init__(self) -> None:
         super().__post_init__()

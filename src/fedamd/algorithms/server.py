@@ -25,7 +25,7 @@ class ServerStep(Algorithm):
     """The hyper-parameters of the server's step, for every method whose clients return a Δ."""
 
     eta_s: float = 1.0  # η_s
-    server: Literal["plain", "momentum", "adagrad", "adam", "yogi"] = "plain"
+    server: Literal["plain", "momentum", "adagrad", "adam", "yogi"] = "plain"  # what is done with the mean update
     beta_1: float = 0.9  # β₁, for momentum and the adaptive steps
     beta_2: float = 0.99  # β₂, for adam and yogi
     adaptivity: float = 1e-3  # ε of the adaptive steps

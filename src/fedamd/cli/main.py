@@ -18,9 +18,11 @@ from fedamd.cli import (
     bench,
     compare,
     data,
+    doctor,
     federation,
     leaderboard,
     listing,
+    new,
     plan,
     plot,
     report,
@@ -41,7 +43,7 @@ app = typer.Typer(
     name="fedamd",
     help="Federated learning with anchor sampling: train, compare, plan and reproduce.",
     no_args_is_help=True,
-    rich_markup_mode="markdown",
+    rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -61,6 +63,8 @@ for command in (
     watch,
     bench,
     federation,
+    doctor,
+    new,
 ):
     command.register(app)
 

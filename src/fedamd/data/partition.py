@@ -43,7 +43,7 @@ class ByClasses:
     each); elsewhere nothing is dropped, and sizes differ as little as the cut of whole classes allows.
     """
 
-    classes_per_client: int = 2
+    classes_per_client: int = 2  # so many kinds of label a client has
 
     def __post_init__(self) -> None:
         _at_least_one("classes_per_client", self.classes_per_client)
@@ -68,8 +68,8 @@ class Dirichlet:
     A client left with fewer than `min_size` samples takes the rest, at random, from the largest clients.
     """
 
-    alpha: float = 0.5
-    min_size: int = 1
+    alpha: float = 0.5  # α: the smaller, the more clients differ
+    min_size: int = 1  # samples that every client has at least
 
     def __post_init__(self) -> None:
         if not 0 < self.alpha <= 1e6:
@@ -117,7 +117,7 @@ class Lists:
     A sample may be left out, but belongs to one client at most.
     """
 
-    source: str | Path | Sequence[Sequence[int]]
+    source: str | Path | Sequence[Sequence[int]]  # the lists, or a JSON file of them
 
     def __call__(self, dataset: Dataset, clients: int, seed: int) -> Partition:  # noqa: ARG002 - nothing is drawn
         lists = _read_lists(Path(self.source)) if isinstance(self.source, str | Path) else self.source
@@ -167,7 +167,7 @@ class Natural:
 class Virtual:
     """`samples_per_client` samples each, computed on the fly: for federations too large to store (VirtualPartition)."""
 
-    samples_per_client: int = 100
+    samples_per_client: int = 100  # the same for all
 
     def __post_init__(self) -> None:
         _at_least_one("samples_per_client", self.samples_per_client)

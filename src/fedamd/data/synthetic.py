@@ -38,12 +38,12 @@ def logistic_losses(x: Tensor, inputs: Tensor, targets: Tensor, regularisation: 
 
 def quadratic(
     clients: int = 100,
-    samples: int = 20,
-    dimension: int = 10,
-    mu: float = 0.1,
-    L: float = 1.0,
-    sigma: float = 1.0,
-    heterogeneity: float = 1.0,
+    samples: int = 20,  # of each client
+    dimension: int = 10,  # d
+    mu: float = 0.1,  # μ, the smallest eigenvalue
+    L: float = 1.0,  # the largest
+    sigma: float = 1.0,  # σ, the noise of one sample's gradient
+    heterogeneity: float = 1.0,  # how far clients are apart; at 0 they are alike
     seed: int = 0,
 ) -> Dataset:
     """M clients with `samples` samples each; F has eigenvalues from μ to L, no F_m a larger one.
@@ -74,10 +74,10 @@ def quadratic(
 
 def logistic(
     clients: int = 100,
-    samples: int = 20,
-    dimension: int = 10,
-    regularisation: float = 0.01,
-    heterogeneity: float = 1.0,
+    samples: int = 20,  # of each client
+    dimension: int = 10,  # d
+    regularisation: float = 0.01,  # λ of ½λ‖x‖²
+    heterogeneity: float = 1.0,  # how far clients are apart; at 0 they are alike
     seed: int = 0,
 ) -> Dataset:
     """M clients with `samples` labelled points each, drawn from logistic models that differ by `heterogeneity`.

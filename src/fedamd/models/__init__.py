@@ -33,7 +33,10 @@ def _lenet5(dataset: Dataset) -> nn.Module:
     return LeNet5(*shape, dataset.classes)
 
 
-def _mlp(dataset: Dataset, hidden: int = 100) -> nn.Module:
+def _mlp(
+    dataset: Dataset,
+    hidden: int = 100,  # width of the hidden layer
+) -> nn.Module:
     if isinstance(hidden, bool) or not isinstance(hidden, int) or hidden < 1:
         raise FedamdError(f"model.hidden must be a whole number of at least 1, not {hidden!r}")
     return MLP(dataset.inputs[0].numel(), hidden, _classes("mlp", dataset))
@@ -43,7 +46,10 @@ def _softmax(dataset: Dataset) -> nn.Module:
     return Softmax(dataset.inputs[0].numel(), _classes("softmax", dataset))
 
 
-def _logistic(dataset: Dataset, regularisation: float = 0.01) -> nn.Module:
+def _logistic(
+    dataset: Dataset,
+    regularisation: float = 0.01,  # λ of ½λ‖x‖²
+) -> nn.Module:
     if dataset.classes != 2:
         raise FedamdError(f"model logistic is for two classes, and {dataset.name} has {dataset.classes}; use softmax")
     if isinstance(regularisation, bool) or not isinstance(regularisation, int | float) or not regularisation >= 0:

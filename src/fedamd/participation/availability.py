@@ -34,8 +34,8 @@ class MarkovSampler(AvailableSampler):
     it is there in round 0. During the start-up (round −1) everyone is.
     """
 
-    leaves: float = 0.1
-    comes: float = 0.3
+    leaves: float = 0.1  # probability that a client that is there is gone in the next round
+    comes: float = 0.3  # probability that one that is gone is back
 
     def __post_init__(self) -> None:
         if not 0 <= self.leaves <= 1:

@@ -56,7 +56,7 @@ class CyclicSampler(Sampler):
     participation", ICML 2023.
     """
 
-    groups: int = 4
+    groups: int = 4  # of clients, whose turns come one after the other
 
     def __post_init__(self) -> None:
         if isinstance(self.groups, bool) or not isinstance(self.groups, int) or self.groups < 1:

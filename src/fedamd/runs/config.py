@@ -87,10 +87,12 @@ class Config(BaseModel):
     evaluate_clients_every: int | None = Field(default=None, ge=1, description="rounds between tests on every client")
     checkpoint_every: int = Field(default=10, ge=1, description="rounds between two checkpoints")
 
-    engine: Literal["auto", "loop", "vector", "distributed"] = "auto"
+    engine: Literal["auto", "loop", "vector", "distributed"] = Field(
+        default="auto", description="what runs the clients: the fastest that can, or one of `fedamd list engines`"
+    )
     oracle: str = Field(default="auto", description="what computes gradients: auto, or one of `fedamd list oracles`")
-    device: Literal["cpu", "cuda"] = "cpu"
-    dtype: Literal["float32", "float64"] = "float32"
+    device: Literal["cpu", "cuda"] = Field(default="cpu", description="where gradients are computed")
+    dtype: Literal["float32", "float64"] = Field(default="float32", description="the precision of everything")
     micro_batch: int | None = Field(default=None, ge=1, description="largest number of samples in one gradient call")
     client_store: Literal["memory", "disk"] = Field(default="memory", description="where held vectors are simulated")
 
