@@ -56,7 +56,7 @@ def test_the_clients_are_those_of_the_data_given(line):
         listen=lambda run, _: run_clients.append([run.site.clients.samples(i).tolist() for i in range(4)]),
     )
     assert run_clients[0] == OWNED
-    with pytest.raises(FedamdError, match="clients is 3, but the data set line has 4 clients"):
+    with pytest.raises(FedamdError, match="line has 4 clients of its own, but 3 are asked for"):
         fedamd.run(clients=3, cohort=3, dataset=line, model=nn.Linear(1, 1))
 
 

@@ -58,7 +58,7 @@ class Progress(_Shown):
 
     def __call__(self, run: "Run", record: "Record") -> None:
         if run not in self._tasks:
-            label = labels([run.config, *self._among])[0] if self._among else run.experiment.method
+            label = labels([run.config, *self._among])[0] if self._among else run.config.algorithm.name
             self._tasks[run] = self._bar.add_task(escape(label), total=run.config.rounds, news=""), label
         task, label = self._tasks[run]
         if self._plain and _worth_a_line(run):

@@ -49,7 +49,7 @@ def page_sections(runs: Sequence[StoredRun], rebuild: bool = True) -> list[Secti
     sections = [summary_facts(runs), curve_section(draw_curves(runs), target), comparison_table(runs, target)]
     sections += role_bars(runs)
     if rebuild:
-        sections += client_bars([run.config for run in runs])
+        sections += client_bars(runs)
     return [*sections, *settings(runs)]
 
 

@@ -1,5 +1,6 @@
 """Curves: what was measured against what it cost, runs that differ only in their seed drawn as one."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -54,11 +55,17 @@ def draw_curves(runs: Sequence[StoredRun]) -> list[Curve]:
 
 
 def groups(runs: Sequence[StoredRun]) -> dict[str, list[StoredRun]]:
-    """The runs by label: those that differ at most in their seed are together."""
+    """The runs by label: those that differ in their seed, and in nothing else, are together."""
     together: dict[str, list[StoredRun]] = {}
     for label, run in zip(labels([run.config for run in runs]), runs, strict=True):
-        together.setdefault(label, []).append(run)
+        numbered = itertools.chain([label], (f"{label} #{number}" for number in itertools.count(2)))
+        free = next(name for name in numbered if _has_no(run.config.seed, together.get(name, [])))
+        together.setdefault(free, []).append(run)
     return together
+
+
+def _has_no(seed: int, runs: Sequence[StoredRun]) -> bool:
+    return all(run.config.seed != seed for run in runs)
 
 
 def position(record: Record) -> dict[str, float]:

@@ -8,6 +8,7 @@ from typing import Any
 from fedamd.errors import FedamdError
 from fedamd.runs.config import Config
 from fedamd.runs.folder import CONFIG, SUMMARY, Folder
+from fedamd.runs.given import mended
 from fedamd.runs.records import Record
 from fedamd.runs.sealed import read_json
 from fedamd.runs.summary import Summary
@@ -45,7 +46,9 @@ def read_run(path: Path) -> StoredRun:
     summary = read_json(path / SUMMARY, "status", "rounds") if (path / SUMMARY).exists() else None
     if summary and records and summary["rounds"] < records[-1].round + 1:
         summary = None  # of an interruption: the run has been resumed since
-    return StoredRun(path, folder.config(stored=True), records, folder.environment(), summary)
+    environment = folder.environment()
+    config = mended(folder.config(stored=True), environment.get("given") or {})
+    return StoredRun(path, config, records, environment, summary)
 
 
 def run_folders(path: Path) -> Iterator[Path]:

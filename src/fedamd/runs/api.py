@@ -14,9 +14,11 @@ from fedamd.engines.client_store import ClientStore, MemoryStore
 from fedamd.engines.distributed import DistributedEngine, Ranks, ShardedStore, in_step, join
 from fedamd.errors import FedamdError
 from fedamd.oracles.objective import load_parameters
+from fedamd.runs.clients_file import keep_clients
 from fedamd.runs.config import Config, load_config
 from fedamd.runs.experiment import Experiment, build_experiment
 from fedamd.runs.folder import Folder
+from fedamd.runs.given import given_sections, refuse_others, words
 from fedamd.runs.records import Record
 from fedamd.runs.run import Listener, Run
 from fedamd.runs.session import FolderSink, Session, Sink, as_sinks
@@ -56,13 +58,17 @@ def run(
         changes["model"], model = model, None
     if algorithm is not None and not isinstance(algorithm, Algorithm):
         changes["algorithm"], algorithm = algorithm, None
-    settled = config if isinstance(config, Config) and not changes else load_config(_plain(config), changes)
+    given = given_sections(dataset, model, algorithm)
+    if isinstance(config, Config):
+        settled = config.changed(changes) if changes else config
+    else:
+        settled = load_config(config, dict(changes) | given)
     ranks = join(settled.device)
     with in_step(ranks):
         experiment = build_experiment(settled, dataset=dataset, model=model, algorithm=algorithm)
         engine = engine_for(experiment, ranks)
         _check_store(settled, out is not None, ranks)  # what cannot run leaves no folder behind
-        folder = _new_folder(out, experiment, _given(dataset, model, algorithm))
+        folder = _new_folder(out, experiment)
     return _trained(experiment, engine, ranks, folder, listen)
 
 
@@ -82,8 +88,11 @@ def resume(
     of a folder names which somebody else has made.
     """
     opened = Folder.open(Path(folder), writes=is_writer())
-    opened.check_given(_given(dataset, model, algorithm))
     config = opened.config(changes, trust=trust)
+    if opened.environment().get("given"):  # of an earlier version, whose config does not tell of the objects
+        opened.check_given(words(dataset, model, algorithm))
+    else:
+        refuse_others(config, given_sections(dataset, model, algorithm))
     ranks = join(config.device)
     with in_step(ranks):
         experiment = build_experiment(config, dataset=dataset, model=model, algorithm=algorithm)
@@ -123,21 +132,10 @@ def _held(config: Config, folder: Folder | None, ranks: Ranks) -> ClientStore:
     return ShardedStore(ranks, config.device) if ranks.world > 1 else MemoryStore()
 
 
-def _new_folder(out: Path | str | None, experiment: Experiment, given: Mapping[str, str]) -> Folder | None:
+def _new_folder(out: Path | str | None, experiment: Experiment) -> Folder | None:
     if out is None:
         return None
-    return Folder.create(Path(out), experiment.config, is_writer(), given, experiment.theory)
-
-
-def _given(dataset: Dataset | None, model: nn.Module | None, algorithm: Algorithm | None) -> dict[str, str]:
-    """The objects that stand in for sections of the config, in words."""
-    words = {
-        "dataset": dataset.name if dataset else None,
-        "model": type(model).__name__ if model else None,
-        "algorithm": repr(algorithm) if algorithm else None,
-    }
-    return {name: word for name, word in words.items() if word is not None}
-
-
-def _plain(config: Config | Path | str | Mapping[str, Any] | None) -> Path | str | Mapping[str, Any] | None:
-    return config.plain() if isinstance(config, Config) else config
+    folder = Folder.create(Path(out), experiment.config, is_writer(), theory=experiment.theory)
+    if is_writer():
+        keep_clients(folder.path, experiment)
+    return folder

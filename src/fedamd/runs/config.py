@@ -56,6 +56,11 @@ class Section(BaseModel):
     def options(self) -> dict[str, Any]:
         return dict(self.model_extra or {})
 
+    @property
+    def given(self) -> bool:
+        """Whether this tells of an object that was given from Python, and cannot be made from its name."""
+        return "given" in self.options
+
 
 class Config(BaseModel):
     """A run: what is trained, on whose data, how, and for how long."""
@@ -106,8 +111,9 @@ class Config(BaseModel):
             return raw
         if not isinstance(named := data.get("name", "digits"), str):
             return raw
-        own = ("auto", "mlp") if is_object_path(named) else ("classes", "mlp")
-        partition, model = _COMPANIONS.get(named, own)
+        partition, model = _COMPANIONS.get(named, ("classes", "mlp"))
+        if is_object_path(named) or "given" in data:
+            partition = "auto"
         raw = {"partition": {"name": partition}, "model": {"name": model}} | raw
         for section, name in (("data", "digits"), ("partition", partition), ("model", model), ("algorithm", "fedamd")):
             if isinstance(raw.get(section), dict):
@@ -127,15 +133,15 @@ class Config(BaseModel):
         self._stored = bool(info.context and info.context.get("stored"))
         if "clients" in self.model_fields_set:
             self.refuse_large_cohort()
-        if ":" not in self.data.name:  # a user's own is imported when it is made
+        if ":" not in self.data.name and not self.data.given:  # a user's own is imported when it is made
             SOURCES.find(self.data.name, "data.name")
-        if ":" not in self.model.name:
+        if ":" not in self.model.name and not self.model.given:
             MODELS.find(self.model.name, "model.name")
         if ":" not in self.oracle and self.oracle != "auto":
             ORACLES.find(self.oracle, "oracle")
         if not self._foreign(self.partition):
             self.build_partitioner()
-        if not self._foreign(self.algorithm):
+        if not self._foreign(self.algorithm) and not self.algorithm.given:
             self.outline()
         return self
 
@@ -165,6 +171,7 @@ class Config(BaseModel):
 
     def outline(self) -> Algorithm:
         """The method with its hyper-parameters, learning rates that are left to theory at their defaults."""
+        refuse_given(self.algorithm, "algorithm")
         method, by_theory = ALGORITHMS.find(self.algorithm.name, "algorithm.name"), self.by_theory
         if by_theory and method.make is not FedAMD:
             raise FedamdError(
@@ -192,7 +199,7 @@ class Config(BaseModel):
         for name in _UNSAID:
             if getattr(self, name) == type(self).model_fields[name].default:
                 del plain[name]
-        if self._foreign(self.algorithm):
+        if self._foreign(self.algorithm) or self.algorithm.given:
             return plain  # as it was written: defaults were filled in then
         algorithm = self.outline()
         values: dict[str, Any] = {}
@@ -204,6 +211,21 @@ class Config(BaseModel):
     def changed(self, changes: Mapping[str, Any]) -> "Config":
         """With other values for some dotted keys; what nobody has set is still open."""
         return load_config(self.model_dump(mode="json", exclude_unset=True), changes)
+
+    def told(self, sections: Mapping[str, Mapping[str, Any]]) -> "Config":
+        """With these whole sections in place of its own."""
+        if not sections:
+            return self
+        own = self.model_dump(mode="json", exclude_unset=True)
+        return load_config(own | dict(sections), stored=self._stored)
+
+
+def refuse_given(section: Section, argument: str) -> None:
+    """An object that was given from Python cannot be made from what is told of it."""
+    if section.given:
+        raise FedamdError(
+            f"this config is of a run with an object from Python, {section.name}: give it again as {argument}=…"
+        )
 
 
 def load_config(

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from fedamd import draw, models
-from fedamd.algorithms import ALGORITHMS
 from fedamd.algorithms.base import Algorithm, Federation
 from fedamd.algorithms.over_rounds import Factor, at_round, check_scheduled
 from fedamd.data import SOURCES, load
@@ -21,8 +20,9 @@ from fedamd.errors import FedamdError
 from fedamd.metrics import find_metric
 from fedamd.oracles.hidden_state import refuse_hidden_state
 from fedamd.oracles.objective import Objective, flat_parameters, own_copy
-from fedamd.runs.config import Config
+from fedamd.runs.config import Config, refuse_given
 from fedamd.runs.evaluation import Evaluation, hold_out
+from fedamd.runs.given import given_sections
 from fedamd.runs.simulated_time import SimulatedTime
 from fedamd.runs.steering import build_devices, build_sampler, build_schedules
 from fedamd.runs.theory_rates import Facts, resolve_theory
@@ -40,13 +40,6 @@ class Experiment:
     x0: Tensor
     theory: Facts = field(default_factory=dict)  # what theory settled, for the records
     tests: ClientTests | None = None  # the clients' own
-
-    @property
-    def method(self) -> str:
-        """The method's name in the config, or the class of an object that stands in for it."""
-        named = ALGORITHMS.find(self.config.algorithm.name).make
-        other = isinstance(named, type) and type(self.algorithm) is not named
-        return type(self.algorithm).__name__ if other else self.config.algorithm.name
 
     @cached_property
     def federation(self) -> Federation:
@@ -93,12 +86,14 @@ def build_experiment(
     algorithm: Algorithm | None = None,
 ) -> Experiment:
     """Build what the config names; an object given here stands in for its section, and a data set that says who owns
-    what stands in for [partition] too."""
+    what stands in for [partition] too. The config of the experiment tells of these objects; they are left as they are.
+    """
+    config = config.told(given_sections(dataset, model, algorithm))
     dtype = getattr(torch, config.dtype)
     device = _device(config.device)
     data = load_data(config, device, dtype) if dataset is None else check(dataset).to(device, dtype)
     config = _for_this_many(config, data)
-    clients, tests = share_out(config, data, own=dataset is not None), data.client_tests
+    clients, tests = share_out(config, data), data.client_tests
     if config.test_share is not None:
         clients, tests = hold_out(data, clients, config.test_share, config.seed)
     net = (build_model(config, data) if model is None else own_copy(model)).to(device, dtype)
@@ -118,11 +113,9 @@ def _for_this_many(config: Config, data: Dataset) -> Config:
     return config.changed({"clients": len(data.clients)})
 
 
-def share_out(config: Config, data: Dataset, own: bool = False) -> Clients:
-    """Who owns what: as the config's partitioner says, or (`own`) as the data set itself does where it does."""
-    clients: Clients | None = data.clients if own else None
-    if clients is None:
-        clients = config.build_partitioner()(data, config.clients, config.seed)
+def share_out(config: Config, data: Dataset) -> Clients:
+    """Who owns what, as the config's partitioner says."""
+    clients = config.build_partitioner()(data, config.clients, config.seed)
     if len(clients) != config.clients:
         raise FedamdError(f"clients is {config.clients}, but the data set {data.name} has {len(clients)} clients")
     return clients
@@ -138,6 +131,7 @@ def load_data(config: Config, device: torch.device | None = None, dtype: torch.d
 
 def data_options(config: Config) -> tuple[tuple[str, Any], ...]:
     """What the data set is made with: configs of the same data and options share it."""
+    refuse_given(config.data, "dataset")
     accepts = inspect.signature(SOURCES.find(config.data.name, "data.name").read).parameters
     own = {name: getattr(config, name) for name in ("clients", "seed") if name in accepts}
     given = {name: tuple(one) if isinstance(one, list) else one for name, one in config.data.options.items()}
@@ -146,6 +140,7 @@ def data_options(config: Config) -> tuple[tuple[str, Any], ...]:
 
 def build_model(config: Config, dataset: Dataset) -> nn.Module:
     """The model the config names."""
+    refuse_given(config.model, "model")
     return seeded_model(config, lambda: models.build(config.model.name, dataset, **config.model.options))
 
 

@@ -15,7 +15,7 @@ def summarise(run: Run, status: str) -> Summary:
     target = run.config.target_accuracy
     return {
         "status": status,
-        "algorithm": run.experiment.method,
+        "algorithm": run.config.algorithm.name,
         "rounds": run.t,
         **results(records),
         "target_accuracy": target,
