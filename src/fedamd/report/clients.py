@@ -22,9 +22,6 @@ def client_bars(runs: Sequence[StoredRun]) -> list[Section]:
 def _bars(run: StoredRun) -> Section:
     config = run.config
     title = f"Samples of the clients ({config.data.name}, partition {config.partition.name})"
-    if code := own_code({"data": config.data.model_dump(), "partition": config.partition.model_dump()}):
-        note = f"Not shown: that would run {', '.join(code)}, and a report runs no code."
-        return Text(title=title, note=note, parts=[])
     try:
         count, counts = _counts(run)
     except FedamdError as error:  # the data set of a stored run need not be on this machine
@@ -43,6 +40,8 @@ def _bars(run: StoredRun) -> Section:
 def _counts(run: StoredRun) -> tuple[int, Counts]:
     if kept := kept_clients(run.path):
         return kept["clients"], kept["counts"]
+    if code := own_code({name: getattr(run.config, name).model_dump() for name in ("data", "partition")}):
+        raise FedamdError(f"that would run {', '.join(code)}, and a report runs no code.")
     return _rebuilt(run.config)
 
 

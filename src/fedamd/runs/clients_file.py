@@ -29,8 +29,8 @@ def class_counts(dataset: Dataset, clients: Clients) -> Counts:
 
 def keep_clients(folder: Path, experiment: Experiment) -> None:
     """Write down who owns what where nobody could rebuild it: the data set is a user's own."""
-    data = experiment.config.data
-    if data.given or is_object_path(data.name):
+    config = experiment.config
+    if config.data.given or is_object_path(config.data.name) or is_object_path(config.partition.name):
         told = {"clients": len(experiment.clients), "counts": class_counts(experiment.dataset, experiment.clients)}
         write_text(folder / CLIENTS, sealed_json(told))
 
