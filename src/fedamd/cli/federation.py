@@ -36,16 +36,14 @@ def up(
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: stop.set())
-    with Loopback(folder, clients, tls) as federation:
+    with Loopback(folder, clients, tls, tell=console.print) as federation:
         console.print(f"{clients} clients and their server on {federation.address}{' with TLS' if tls else ''}")
         console.print(f"run    fedamd federation run CONFIG --folder {folder}")
         console.print(f"watch  tail -f {folder}/logs/*.log    or: FLWR_HOME={federation.home} flwr list")
         console.print(f"stop   Ctrl-C here, or: fedamd federation down --folder {folder}")
-        known: set[int] = set()
-        while not stop.wait(1.0):
-            for client in set(federation.dead()) - known:
-                console.print(f"client {client} has ended; see {folder}/logs/client-{client}.log")
-            known = set(federation.dead())
+        while not stop.wait(3.0):
+            for told in federation.revive():
+                console.print(told)
     console.print("stopped")
 
 
@@ -123,21 +121,24 @@ def run(
 ) -> None:
     """Train over a federation: one that is up, one of your own, or one for this run alone."""
     _need_flower()
+    from fedamd.flower.local import launch
     from fedamd.flower.local.inprocess import run_in_process
-    from fedamd.flower.local.launch import SuperLink, read_app, run_locally, run_on, settings_for, up_in
     from fedamd.runs.config import parse_setting
 
-    flat: dict[str, Any] = dict(read_app(config)) | dict(map(parse_setting, settings or []))
+    flat: dict[str, Any] = dict(launch.read_app(config)) | dict(map(parse_setting, settings or []))
     if out is not None:
         flat["federation.folder"] = str(out.absolute())
-    if in_process:
+    if done := launch.finished_before(flat):
+        console.print(done)
+    elif in_process:
         run_in_process(config, flat)
     elif local:
-        _report(run_locally(config, flat, tls))
+        _report(launch.run_locally(config, flat, tls, console.print))
     elif superlink:
-        _report(run_on(SuperLink(superlink), config, flat))
+        _report(launch.run_on(launch.SuperLink(superlink), config, flat, console.print))
     else:
-        _report(run_on(up_in(folder), config, settings_for(folder, flat)))
+        settled = launch.settings_for(folder, flat)
+        _report(launch.run_on(launch.up_in(folder), config, settled, console.print))
 
 
 def _report(status: str) -> None:

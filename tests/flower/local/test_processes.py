@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from fedamd.errors import FedamdError
 from fedamd.flower.local import processes
 from fedamd.flower.local.launch import up_in
 from fedamd.flower.local.loopback import bring_down, refuse_if_running
+from fedamd.flower.local.mark import Mark, read
 
 DETACHES = """
 import signal, subprocess, sys, time
@@ -36,7 +38,7 @@ def test_all_processes_with_the_mark_are_found_and_ended(tmp_path: Path, monkeyp
         env = processes.environment(tmp_path, "mark-1")
         process = processes.start([sys.executable, "-c", DETACHES], env, tmp_path / "logs" / "a.log")
         assert len(wait_for("mark-1", 2)) == 2
-        (tmp_path / "mark").write_text("mark-1")
+        Mark("mark-1", 0, "").write(tmp_path)
         with pytest.raises(FedamdError, match="federation down"):
             refuse_if_running(tmp_path)
         processes.end_all("mark-1", [process])
@@ -55,7 +57,7 @@ def test_what_a_killed_command_has_left_can_be_brought_down(tmp_path: Path, monk
     code = "import os, time\nos.fork() or time.sleep(600)"
     left = processes.start([sys.executable, "-c", code], env, tmp_path / "a.log")
     assert wait_for("mark-2", 1)
-    (tmp_path / "mark").write_text("mark-2")
+    Mark("mark-2", 0, "").write(tmp_path)
     left.poll()
     bring_down(tmp_path)
     left.wait(10)
@@ -63,3 +65,51 @@ def test_what_a_killed_command_has_left_can_be_brought_down(tmp_path: Path, monk
     with pytest.raises(FedamdError, match="no federation is up"):
         up_in(tmp_path)
     assert bring_down(tmp_path) == 0
+
+
+KEEPS = """
+import signal, sys, time
+from pathlib import Path
+from fedamd.flower.local.mark import Mark
+signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+Mark.own("mark-3").write(Path(sys.argv[1]))
+time.sleep(600)
+"""
+
+
+def test_the_command_that_keeps_a_federation_up_is_ended_with_it(tmp_path: Path) -> None:
+    up = subprocess.Popen([sys.executable, "-c", KEEPS, str(tmp_path)], env=processes.environment(tmp_path, "other"))
+    try:
+        end = time.monotonic() + 20
+        while (there := read(tmp_path)) is None and time.monotonic() < end:
+            time.sleep(0.05)
+        assert there is not None
+        with pytest.raises(FedamdError, match="federation down"):
+            refuse_if_running(tmp_path)
+        threading.Thread(target=up.wait, daemon=True).start()  # so that it does not stay as a zombie
+        assert bring_down(tmp_path) == 1
+        assert up.wait(10) == 0
+        assert read(tmp_path) is None
+    finally:
+        up.kill()
+
+
+def test_the_mark_of_a_newer_federation_is_left_alone(tmp_path: Path) -> None:
+    old, new = Mark("old", 1, "1"), Mark("new", 2, "2")
+    old.write(tmp_path)
+    new.write(tmp_path)
+    old.remove(tmp_path)
+    assert read(tmp_path) == new
+    new.remove(tmp_path)
+    assert read(tmp_path) is None
+
+
+def test_a_process_of_the_same_number_is_not_taken_for_the_one_that_was(tmp_path: Path) -> None:
+    sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    try:
+        Mark("gone", sleeper.pid, "not when it was started").write(tmp_path)
+        assert bring_down(tmp_path) == 0
+        assert sleeper.poll() is None
+    finally:
+        sleeper.kill()
+        sleeper.wait()

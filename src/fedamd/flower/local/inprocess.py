@@ -15,6 +15,7 @@ from fedamd.flower.app.client import app
 from fedamd.flower.app.mailbox import Mailbox
 from fedamd.flower.app.server import lead, show_log
 from fedamd.flower.app.settings import read_settings
+from fedamd.flower.local.launch import clients_of
 
 _SERVER_NODE = 1
 _RAISED = 2  # Flower's code for a client app that raised
@@ -82,5 +83,5 @@ def run_in_process(source: Path, settings: Mapping[str, Any]) -> None:
     config, federation = read_settings(settings)
     if source.is_dir():
         sys.path.insert(0, str(source.absolute()))  # where Flower, too, looks for the app's modules
-    nodes = participants(range(config.clients), lambda _: f"{federation.folder}-clients")
+    nodes = participants(range(config.clients), lambda _: str(clients_of(federation.folder)))
     lead(Mailbox(InProcessGrid(nodes, settings)), settings)

@@ -2,18 +2,25 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
+import time
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from fedamd.errors import FedamdError
 from fedamd.flower.app.settings import Flat, flatten, read_settings
-from fedamd.flower.local import processes
+from fedamd.flower.local import mark, processes
 from fedamd.flower.local.loopback import CONNECTION, Loopback
+from fedamd.runs.folder import SUMMARY, Folder
+
+Show = Callable[[str], None]
+_AGAIN = 2.0  # seconds before a log that broke off is read again
+_OF_FLOWER = re.compile(r"INFO|Using SuperLink|Successfully installed")  # lines that say nothing about the run
 
 _APP = """[project]
 name = "{name}"
@@ -70,9 +77,38 @@ class SuperLink:
             answer = self._ask("run", folder, *self._connection)
         return str(answer["run-id"])
 
-    def follow(self, run: str) -> None:
-        """Show the server's log until the run has ended."""
-        subprocess.run(["flwr", "log", run, *self._connection, "--stream"], env=self._env, check=False)
+    def follow(self, run: str, show: Show) -> str:
+        """Show the server's log until the run has ended; how it did.
+
+        The stream may break while the run goes on (the SuperLink is busy, or was restarted): only the status says that
+        a run has ended. A stream that is opened again tells everything from the beginning.
+        """
+        seen = 0
+        while True:
+            seen = self._show_log(run, seen, show)
+            status = self.status(run)
+            if status.startswith("finished"):
+                return status
+            time.sleep(_AGAIN)
+
+    def stop(self, run: str) -> None:
+        """End a run; its folder stays as it was after its last round."""
+        self._ask("stop", run, *self._connection)
+
+    def _show_log(self, run: str, seen: int, show: Show) -> int:
+        """The lines after those that have been seen; how many there are now."""
+        command = ["flwr", "log", run, *self._connection, "--stream"]
+        count = 0
+        with subprocess.Popen(
+            command, env=self._env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as stream:
+            assert stream.stdout is not None
+            for line in stream.stdout:
+                if line.strip() and not _OF_FLOWER.search(line):
+                    count += 1
+                    if count > seen:
+                        show(line.rstrip())
+        return max(count, seen)
 
     def status(self, run: str) -> str:
         """As in "running", "finished:completed" or "finished:failed"."""
@@ -92,31 +128,56 @@ class SuperLink:
         return answer
 
 
-def run_on(superlink: SuperLink, source: Path, settings: Mapping[str, Any]) -> str:
-    """Check the settings here, run them there, show the log; how it ended."""
+def run_on(superlink: SuperLink, source: Path, settings: Mapping[str, Any], show: Show = print) -> str:
+    """Check the settings here, run them there, show the log; how it ended. Ctrl-C ends the run there, too."""
     read_settings(settings)
+    show("handing the run to the SuperLink")
     run = superlink.submit(source, settings)
-    superlink.follow(run)
-    return superlink.status(run)
+    try:
+        return superlink.follow(run, show)
+    except KeyboardInterrupt:
+        superlink.stop(run)
+        show("stopped; the same command goes on with the run from its last round")
+        return "finished:stopped"
 
 
-def run_locally(source: Path, settings: Mapping[str, Any], tls: bool) -> str:
-    """The same on a federation that is there for this run alone."""
-    config, _ = read_settings(settings)
+def run_locally(source: Path, settings: Mapping[str, Any], tls: bool, show: Show = print) -> str:
+    """The same on a federation that is there for this run alone; what its clients hold is kept beside the run."""
+    config, federation = read_settings(settings)
     with processes.leaving_on_signals(), tempfile.TemporaryDirectory(prefix="fedamd-federation-") as temporary:
         folder = Path(temporary)
-        with Loopback(folder, config.clients, tls):
-            return run_on(up_in(folder), source, settings_for(folder, settings))
+        with Loopback(folder, config.clients, tls, state=clients_of(federation.folder), tell=show):
+            return run_on(up_in(folder), source, settings_for(folder, settings), show)
+
+
+def clients_of(folder: str) -> Path:
+    """Where clients on this machine keep what they hold for a run of their own."""
+    return Path(f"{Path(folder).absolute()}-clients")
+
+
+def finished_before(settings: Mapping[str, Any]) -> str:
+    """A sentence, if the run is in its folder and there is nothing left to do; else nothing."""
+    config, federation = read_settings(settings)
+    folder = Path(federation.folder)
+    if not (folder / SUMMARY).exists():
+        return ""
+    rounds = len([record for record in Folder(folder).metrics() if record.round >= 0])
+    if rounds < config.rounds:
+        return ""
+    return (
+        f"{folder} holds this run, with all its {rounds} rounds done: --out starts another one, "
+        "--set rounds=… goes on with it"
+    )
 
 
 def up_in(folder: Path) -> SuperLink:
     """The SuperLink of the federation that is up in this folder."""
-    if not (folder / "mark").exists():
+    there = mark.read(folder)
+    if there is None:
         raise FedamdError(
             f"no federation is up in {folder}: start one with `fedamd federation up`, or use --local or --superlink"
         )
-    mark = (folder / "mark").read_text(encoding="utf-8")
-    return SuperLink(CONNECTION, processes.environment(folder.absolute() / "flwr", mark))
+    return SuperLink(CONNECTION, processes.environment(folder.absolute() / "flwr", there.word))
 
 
 def settings_for(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
