@@ -8,6 +8,7 @@ import pytest
 from flower_support import Federation, config, same, simulate
 
 from fedamd.algorithms import ALGORITHMS
+from fedamd.errors import FedamdError
 
 FEDAMDS: list[dict[str, Any]] = [
     {"p": 0.5},
@@ -55,3 +56,26 @@ def test_the_records_are_those_of_the_simulation_and_the_bits_on_the_wire_beside
         for way in ("up", "down"):
             ledger, wire = record.costs[f"bits_{way}"], record.extras[f"wire_bits_{way}"]
             assert ledger < wire < 2 * ledger
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_vectors_of_half_the_bits_cost_half_in_ledger_and_wire_and_lead_to_nearly_the_same_model(
+    federation: Callable[..., Federation], kind: str
+) -> None:
+    """bfloat16 has 8 bits of precision: one rounding of x changes it by at most 1/256 of itself."""
+    raw = config({"name": "fedavg", "steps": 2, "small_batch": 16}, model={"name": "mlp", "hidden": 100})
+    one = federation(raw, wire_dtype=kind)
+    run, reference = one.lead(), simulate(raw)
+    assert (2 * run.ledger.bits_up, 2 * run.ledger.bits_down) == (reference.ledger.bits_up, reference.ledger.bits_down)
+    record = one.metrics()[3]
+    assert record.costs["bits_up"] < record.extras["wire_bits_up"] < 1.2 * record.costs["bits_up"]
+    assert record.costs["bits_down"] < record.extras["wire_bits_down"] < 1.2 * record.costs["bits_down"]
+    away = (run.state.x - reference.state.x).norm() / reference.state.x.norm()
+    assert 0 < away < 4 / 256
+    assert run.state.x.dtype == reference.state.x.dtype
+
+
+def test_what_clients_hold_is_not_rounded_behind_their_back(federation: Callable[..., Federation]) -> None:
+    raw = config({"name": "fedamd", "p": 0.5, "cache": "client"})
+    with pytest.raises(FedamdError, match="wire_dtype = bfloat16 rounds what is sent, but as anchor clients hold v"):
+        federation(raw, wire_dtype="bfloat16").lead()

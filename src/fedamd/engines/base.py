@@ -45,6 +45,10 @@ class Engine(Protocol):
         """Test loss and accuracy of every model."""
         ...
 
+    def vector_bits(self, vector: Tensor) -> int:
+        """What a model-sized vector costs on its way to a client."""
+        return vector.numel() * vector.element_size() * 8
+
     def extras(self, t: int) -> Mapping[str, float]:  # noqa: ARG002  for engines that count by round
         """What else this engine has counted by the end of round t, for the record of that round."""
         return {}

@@ -6,7 +6,7 @@ bits of its type; single numbers ride along uncounted. What was sent to a client
 the same; its gradients and its reply are not counted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -25,12 +25,19 @@ class Ledger:
     bits_down: int = 0
     simulated_seconds: float | None = None  # where the clients have devices
 
-    def add(self, exchange: Exchange, answers: Answers, sizes: Sequence[int]) -> None:
-        """Count one exchange with its replies; `sizes[m]` is what client m owns."""
+    def add(
+        self,
+        exchange: Exchange,
+        answers: Answers,
+        sizes: Sequence[int],
+        vector_bits: Callable[[Tensor], int] | None = None,
+    ) -> None:
+        """Count one exchange with its replies; `sizes[m]` is what client m owns, `vector_bits` what a vector costs on
+        its way to a client (default: the bits of its type)."""
         for order in exchange.orders:
             replies = answers[order.role.name]
             x = like_x(order)
-            self.bits_down += len(order.clients) * bits_down(order)
+            self.bits_down += len(order.clients) * bits_down(order, vector_bits)
             self.bits_up += _bits_up(replies, x)
             self.gradient_samples += _gradient_samples(order, replies, sizes)
 
@@ -44,11 +51,11 @@ class Ledger:
         return {name: total for name, total in totals.items() if total is not None}
 
 
-def bits_down(order: Order) -> int:
+def bits_down(order: Order, vector_bits: Callable[[Tensor], int] | None = None) -> int:
     """What each client of the order is sent."""
     x = like_x(order)
     vectors = [value for value in order.payload.values() if isinstance(value, Tensor) and value.numel() == x.numel()]
-    return sum(bits_of(vector) for vector in vectors)
+    return sum(map(vector_bits or bits_of, vectors))
 
 
 def bits_of(vector: Tensor) -> int:

@@ -66,7 +66,8 @@ def _converse(
         requests = [Request(runs[i].site, t, stage, _surviving(runs[i], exchange, t)) for i, exchange in asked.items()]
         answers = dict(zip(asked, engine.execute(requests), strict=True)) if requests else {}
         for index, answer in answers.items():
-            ledgers[index].add(asked[index], answer, runs[index].site.clients.sizes)  # type: ignore[arg-type]
+            sizes = runs[index].site.clients.sizes
+            ledgers[index].add(asked[index], answer, sizes, engine.vector_bits)  # type: ignore[arg-type]
             if (time := runs[index].experiment.simulated_time) is not None:
                 ledgers[index].add_seconds(time.length(asked[index]))
             runs[index].tally.add(asked[index], answer)  # type: ignore[arg-type]

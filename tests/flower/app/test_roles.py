@@ -1,5 +1,7 @@
 """Roles by name."""
 
+import sys
+import types
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +46,22 @@ def test_a_users_own_role_belongs_to_the_users_own_algorithm_alone() -> None:
     assert find_role(name, Own()) is stroll
     with pytest.raises(FedamdError, match="belongs neither"):
         find_role(name, FedAMD())
+
+
+def test_a_role_that_the_users_module_imports_is_found_and_nothing_else_of_its_module_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in `from own_roles import stroll`."""
+    other = types.ModuleType("own_roles")
+    monkeypatch.setitem(sys.modules, "own_roles", other)
+    exec("from fedamd.algorithms.base import Reply\ndef saunter(task, batches, grad): return Reply()", vars(other))
+    with pytest.raises(FedamdError, match="belongs neither"):
+        find_role("own_roles:saunter", Own())
+    other.saunter = role("saunterer")(other.saunter)
+    monkeypatch.setattr(sys.modules[__name__], "saunter", other.saunter, raising=False)
+    assert find_role(role_name(other.saunter, Own()), Own()) is other.saunter
+    with pytest.raises(FedamdError, match="there is no role"):
+        find_role("own_roles:Reply", Own())
 
 
 def test_a_role_nobody_could_find_is_not_sent() -> None:

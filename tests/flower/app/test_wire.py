@@ -26,7 +26,7 @@ def test_an_instruction_arrives_as_it_was_sent(monkeypatch: pytest.MonkeyPatch, 
     assert (got.payload["eta_l"], got.payload["k"]) == (0.1, 3.0)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_a_reply_arrives_as_it_was_sent(dtype: torch.dtype) -> None:
     form = Form({"v": (torch.Size([3]), dtype), "fresh": (torch.Size([1]), dtype)}, has_loss=True)
     answer = Answer(9, {"v": torch.tensor([1 / 3, 2, 3], dtype=dtype), "fresh": torch.ones(1, dtype=dtype)}, 0.25)

@@ -29,6 +29,7 @@ from fedamd.engines.client_store import MemoryStore
 from fedamd.errors import FedamdError
 from fedamd.flower.app.memory import LostVersion, Memory, StaleInstruction
 from fedamd.flower.app.roles import find_role
+from fedamd.flower.app.rounding import Rounding
 from fedamd.flower.app.settings import read_settings
 from fedamd.flower.app.task import load_task
 from fedamd.flower.app.wire import Answer, Instruction, read_instruction, write_answer
@@ -87,6 +88,8 @@ class Participant:
         self.client = client
         self.device = device
         self.samples = len(data.inputs)
+        self._dtype: torch.dtype = getattr(torch, config.dtype)
+        self._rounding = Rounding(settings.wire_dtype)
         self._clients = OwnData(self.samples, config.clients)
         self._algorithm: Algorithm = config.build_algorithm()
         self._engine: Engine = make_engine("loop", config.oracle, model, data, config.micro_batch)
@@ -116,7 +119,9 @@ class Participant:
         """The very thing a simulation does, with one client."""
         header = instruction.header
         site = Site(header.seed, self._clients, held)
-        order = Order(role, (self.client,), instruction.batches, instruction.payload)
+        payload = self._rounding.widen(instruction.payload, self._dtype)
+        order = Order(role, (self.client,), instruction.batches, payload)
+        self._rounding.check(order)
         (answers,) = self._engine.execute([Request(site, header.t, header.stage, Exchange(order))])
         if answers[role.name].rejected:
             raise FedamdError(f"the reply of client {self.client} is not finite: has the training diverged?")
@@ -124,7 +129,9 @@ class Participant:
 
     def _answer(self, instruction: Instruction, replies: Replies) -> Answer:
         loss = None if replies.losses is None else replies.losses[0].item()
-        return Answer(instruction.header.number, {name: stack[0] for name, stack in replies.values.items()}, loss)
+        values = {name: stack[0] for name, stack in replies.values.items()}
+        length = max(value.numel() for value in instruction.payload.values() if isinstance(value, Tensor))
+        return Answer(instruction.header.number, self._rounding.narrow(values, length), loss)
 
 
 def _participant(context: Context) -> Participant:

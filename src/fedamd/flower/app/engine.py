@@ -23,6 +23,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from flwr.app import Message
@@ -37,6 +38,7 @@ from fedamd.flower.app.memory import LostVersion
 from fedamd.flower.app.rehearsal import rehearse
 from fedamd.flower.app.roles import role_name
 from fedamd.flower.app.roster import Roster
+from fedamd.flower.app.rounding import Rounding, length_of
 from fedamd.flower.app.settings import FederationSettings
 from fedamd.flower.app.wire import Answer, BadMessage, Form, Header, read_answer, size, write_instruction, write_payload
 from fedamd.runs.rounds import START_UP
@@ -82,6 +84,7 @@ class FlowerEngine(Engine):
         self._algorithm = algorithm
         self._settings = settings
         self._run = run
+        self._rounding = Rounding(settings.wire_dtype)
         self._numbers = itertools.count(epoch << 32)
         self._evaluator = evaluator
         self._overdue: dict[str, int] = {}  # message → node
@@ -97,6 +100,9 @@ class FlowerEngine(Engine):
         """On the server's own test samples, where it has any."""
         return self._evaluator.evaluate(xs) if self._evaluator else [(float("nan"), float("nan"))] * len(xs)
 
+    def vector_bits(self, vector: Tensor) -> int:
+        return self._rounding.vector_bits(vector)
+
     def extras(self, t: int) -> Mapping[str, float]:
         """What happened to the round's messages, and the bits on the wire so far; the start-up's are in no total.
         A start-up pass in the middle of a run is counted with the round that follows."""
@@ -110,7 +116,7 @@ class FlowerEngine(Engine):
 
     def _exchange(self, request: Request) -> Answers:
         orders = request.exchange.orders
-        rehearsals = {order.role.name: rehearse(order) for order in orders if order.clients}
+        rehearsals = {order.role.name: self._rehearsed(order) for order in orders if order.clients}
         asked = [(order, client) for order in orders for client in order.clients]
         quorum = min(self._settings.min_replies, len(asked))
         enough = self._connected(asked) if request.t == START_UP else quorum
@@ -171,7 +177,7 @@ class FlowerEngine(Engine):
     def _post_all(self, request: Request, asked: list[tuple[Order, int]], forms: dict[str, Form]) -> dict[str, Parcel]:
         present = self._roster.present()
         self.events["absent"] += sum(client not in present for _, client in asked)
-        payloads = {order.role.name: write_payload(order.payload, order.batches) for order in request.exchange.orders}
+        payloads = {order.role.name: self._payload(order) for order in request.exchange.orders}
         parcels = [
             Parcel(order, client, present[client], next(self._numbers), forms[order.role.name])
             for order, client in asked
@@ -183,6 +189,16 @@ class FlowerEngine(Engine):
         ids = self._post.send(letters, "train", _OVERLAP * self._settings.deadline, f"{request.t}")
         self.events["absent"] += ids.count("")
         return {number: parcel for number, parcel in zip(ids, parcels, strict=True) if number}
+
+    def _payload(self, order: Order) -> dict[str, Any]:
+        return write_payload(self._rounding.narrow(order.payload, length_of(order)), order.batches)
+
+    def _rehearsed(self, order: Order) -> tuple[Form, dict[str, int]]:
+        """What a valid reply looks like, and the bits of its values where they are not those of their type."""
+        self._rounding.check(order)
+        form, bits = rehearse(order)
+        length = length_of(order)
+        return self._rounding.form(form, length), self._rounding.bits(form, length) | bits
 
     def _header(self, request: Request, parcel: Parcel) -> Header:
         return Header(
@@ -253,6 +269,9 @@ def _stacked(order: Order, accepted: Accepted, rehearsals: dict[str, tuple[Form,
         return Replies((), {})
     form, bits = rehearsals[name]
     x = like_x(order)
-    values = {value: torch.stack([answer.values[value] for _, answer in answers]).to(x.device) for value in form.values}
+    values = {
+        value: torch.stack([answer.values[value].to(x.device, x.dtype) for _, answer in answers])
+        for value in form.values
+    }
     losses = x.new_tensor([answer.loss for _, answer in answers]) if form.has_loss else None
     return Replies([client for client, _ in answers], values, losses, bits)

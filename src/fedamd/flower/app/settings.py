@@ -5,7 +5,7 @@ and `read_settings` reads them back.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -37,6 +37,9 @@ class FederationSettings(BaseModel):
     start_wait: float = Field(default=120, ge=0, description="seconds to wait for them, then to go without")
     renew: bool = Field(
         default=True, description="when a client has lost what it held, have all clients compute it anew"
+    )
+    wire_dtype: Literal["", "float16", "bfloat16"] = Field(
+        default="", description="type in which model-sized vectors travel (default: the run's own)"
     )
     keys: str = Field(default="", description="file of the clients' public keys, a line '<client> <OpenSSH key>' each")
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from fedamd.algorithms.base import Batches
 
 _RAW = "fedamd.raw"  # how the bytes of an Array are to be read
-_TYPES = {"float32": "<f4", "float64": "<f8"}
+_TYPES = {"float16": "<f2", "bfloat16": "<i2", "float32": "<f4", "float64": "<f8"}  # numpy has no bfloat16
 _SMALL = 1 << 20  # bytes of vectors that travel inside a record
 _VECTOR = "vector."  # vector.<name>.type, vector.<name>.shape and vector.<name>.data are a vector inside a record
 _NUMBER = "number."
@@ -146,7 +146,7 @@ def size(content: RecordDict) -> int:
 
 def _packed(name: str, record: dict[str, Any], vectors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The record under its name, with small vectors in it and large ones beside it."""
-    arrays = {one: _array(vector.detach().cpu().numpy()) for one, vector in vectors.items()}
+    arrays = {one: _array(vector) for one, vector in vectors.items()}
     if sum(len(array.data) for array in arrays.values()) > _SMALL:
         return {name: ConfigRecord(record), "vectors": ArrayRecord(arrays)}
     for one, array in arrays.items():
@@ -170,8 +170,10 @@ def _unpacked(record: Mapping[str, Any], large: ArrayRecord | None) -> dict[str,
     return found
 
 
-def _array(values: np.ndarray[Any, Any]) -> Array:
-    kind = values.dtype.name
+def _array(vector: Tensor) -> Array:
+    kind = str(vector.dtype).removeprefix("torch.")
+    plain = vector.detach().cpu().contiguous()
+    values: np.ndarray[Any, Any] = (plain.view(torch.int16) if kind == "bfloat16" else plain).numpy()
     return Array(kind, tuple(values.shape), _RAW, values.astype(_TYPES[kind], copy=False).tobytes())
 
 
@@ -182,8 +184,9 @@ def _read(array: Array) -> Tensor:
     kind = np.dtype(_TYPES[array.dtype])
     if min(array.shape, default=0) < 0 or len(array.data) != math.prod(array.shape) * kind.itemsize:
         raise BadMessage(f"{len(array.data)} bytes for an array of shape {array.shape}")
-    values = np.frombuffer(array.data, kind).astype(array.dtype)  # a copy, and in the machine's own byte order
-    return torch.from_numpy(values.reshape(array.shape))
+    values = np.frombuffer(array.data, kind).astype(kind.newbyteorder("="))  # a copy, in the machine's own byte order
+    tensor = torch.from_numpy(values.reshape(array.shape))
+    return tensor.view(torch.bfloat16) if array.dtype == "bfloat16" else tensor
 
 
 def _checked(array: Array, shape: torch.Size, dtype: torch.dtype) -> Tensor:

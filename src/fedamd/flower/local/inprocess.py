@@ -1,7 +1,6 @@
 """A Grid in one process: every node is a call of the client app. For trying a task out, and for tests."""
 
 import itertools
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from fedamd.flower.app.mailbox import Mailbox
 from fedamd.flower.app.server import lead, show_log
 from fedamd.flower.app.settings import read_settings
 from fedamd.flower.local.launch import clients_of
+from fedamd.registry import importable
 
 _SERVER_NODE = 1
 _RAISED = 2  # Flower's code for a client app that raised
@@ -81,7 +81,6 @@ def run_in_process(source: Path, settings: Mapping[str, Any]) -> None:
     """A whole run without a network; the clients' folders are beside the run's."""
     show_log()
     config, federation = read_settings(settings)
-    if source.is_dir():
-        sys.path.insert(0, str(source.absolute()))  # where Flower, too, looks for the app's modules
+    importable(source if source.is_dir() else source.parent)  # where Flower, too, looks for the app's modules
     nodes = participants(range(config.clients), lambda _: str(clients_of(federation.folder)))
     lead(Mailbox(InProcessGrid(nodes, settings)), settings)

@@ -16,9 +16,11 @@ from fedamd.errors import FedamdError
 from fedamd.flower.app.settings import Flat, flatten, read_settings
 from fedamd.flower.local import mark, processes
 from fedamd.flower.local.loopback import CONNECTION, Loopback
+from fedamd.registry import importable, is_object_path
 from fedamd.runs.folder import SUMMARY, Folder
 
 Show = Callable[[str], None]
+_LEFT_HERE = shutil.ignore_patterns("runs", "__pycache__", ".*")  # of an app's folder
 _AGAIN = 2.0  # seconds before a log that broke off is read again
 _OF_FLOWER = re.compile(r"INFO|Using SuperLink|Successfully installed")  # lines that say nothing about the run
 
@@ -41,7 +43,9 @@ clientapp = "fedamd.flower.app.client:app"
 
 
 def read_app(path: Path) -> Flat:
-    """The settings of a run: a TOML file, or the folder of a Flower app (its [tool.flwr.app.config])."""
+    """The settings of a run: a TOML file, or the folder of a Flower app (its [tool.flwr.app.config]). Modules in the
+    folder, or beside the file, can be named in them, and travel with the run."""
+    importable(path if path.is_dir() else path.parent)
     file = path / "pyproject.toml" if path.is_dir() else path
     try:
         raw: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -57,10 +61,28 @@ def read_app(path: Path) -> Flat:
 def write_app(source: Path, settings: Mapping[str, Any], folder: Path) -> None:
     """A Flower app with these settings in `folder`, with the Python files of the app it is made from."""
     if source.is_dir():
-        shutil.copytree(source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("runs", "__pycache__", ".*"))
+        shutil.copytree(source, folder, dirs_exist_ok=True, ignore=_LEFT_HERE)
+    elif any(_is_beside(source, value) for value in settings.values()):
+        _copy_modules(source.parent, folder)
     name = "".join(letter if letter.isalnum() else "-" for letter in source.stem) or "run"
     config = "".join(f"{json.dumps(key)} = {json.dumps(value)}\n" for key, value in settings.items())
     (folder / "pyproject.toml").write_text(_APP.format(name=name, config=config), encoding="utf-8")
+
+
+def _is_beside(source: Path, value: object) -> bool:
+    """Whether this names an object in a module beside the file, as in "my_method:Mine"."""
+    if not is_object_path(value):
+        return False
+    first = str(value).partition(":")[0].partition(".")[0]
+    return (source.parent / f"{first}.py").is_file() or (source.parent / first / "__init__.py").is_file()
+
+
+def _copy_modules(here: Path, folder: Path) -> None:
+    """The modules and packages beside a file: the one it names may need the others."""
+    for file in here.glob("*.py"):
+        shutil.copy2(file, folder)
+    for package in {init.parent for init in here.glob("*/__init__.py")}:
+        shutil.copytree(package, folder / package.name, ignore=_LEFT_HERE)
 
 
 class SuperLink:

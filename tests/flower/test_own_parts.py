@@ -1,0 +1,102 @@
+"""A user's own method, its roles in another module: over Flower as in a simulation, with no edit here."""
+
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from fedamd import registry
+from fedamd.flower.app.settings import flatten
+from fedamd.flower.local.inprocess import run_in_process
+from fedamd.flower.local.launch import read_app, run_on, settings_for, up_in, write_app
+from fedamd.flower.local.loopback import Loopback
+from fedamd.runs import checkpoint
+from fedamd.runs.folder import MODEL
+
+ROLES = """
+from fedamd.algorithms.base import Reply, role
+
+@role("stroller")
+def stroll(task, batches, grad):
+    x = task.x
+    for batch in batches:
+        x = x - task.eta * grad(x, batch)
+    return Reply(step=task.x - x)
+"""
+METHOD = """
+from dataclasses import dataclass
+from fedamd.algorithms.base import Algorithm, Batches, Exchange, Order, State, mean
+from own_roles import stroll
+
+@dataclass(frozen=True, kw_only=True)
+class Stroll(Algorithm):
+    eta: float = 0.1
+
+    def round(self, state, turn):
+        order = Order(stroll, turn.cohort, (Batches(2, 16),), {"x": state.x, "eta": self.eta})
+        answers = yield Exchange(order)
+        return State(x=state.x - mean(answers["stroller"].values["step"]))
+"""
+CONFIG = """
+clients = 2
+cohort = 2
+rounds = 2
+[algorithm]
+name = "own_method:Stroll"
+eta = 0.2
+[model]
+name = "softmax"
+[partition]
+name = "iid"
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A config with the user's modules beside it."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for name, text in (("own_roles.py", ROLES), ("own_method.py", METHOD), ("own.toml", CONFIG)):
+        (folder / name).write_text(text)
+    monkeypatch.setattr(registry, "_folders", list(registry._folders))
+    before = list(sys.path)
+    yield folder / "own.toml"
+    sys.path[:] = before
+    for module in ("own_roles", "own_method"):
+        sys.modules.pop(module, None)
+
+
+def model(folder: Path) -> torch.Tensor:
+    return checkpoint.load(folder / MODEL)[0]["x"]
+
+
+def test_modules_beside_the_file_travel_with_the_run(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "app").mkdir()
+    write_app(source, read_app(source), tmp_path / "app")
+    assert {path.name for path in (tmp_path / "app").iterdir()} == {"own_roles.py", "own_method.py", "pyproject.toml"}
+    (tmp_path / "other").mkdir()
+    write_app(source, flatten(tomllib.loads("rounds = 3")), tmp_path / "other")
+    assert {path.name for path in (tmp_path / "other").iterdir()} == {"pyproject.toml"}, "nothing else does"
+
+
+def test_in_process(source: Path, tmp_path: Path) -> None:
+    import fedamd
+
+    run_in_process(source, read_app(source) | {"federation.folder": str(tmp_path / "run")})
+    result = fedamd.run(str(source), engine="loop")
+    torch.testing.assert_close(model(tmp_path / "run"), result.x, atol=1e-6, rtol=0)
+
+
+@pytest.mark.flower
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_on_real_nodes(source: Path, tmp_path: Path) -> None:
+    settings = read_app(source)
+    run_in_process(source, settings | {"federation.folder": str(tmp_path / "run")})
+    with Loopback(tmp_path / "up", 2) as up:
+        own = settings_for(up.folder, settings | {"federation.folder": str(tmp_path / "real")})
+        assert run_on(up_in(up.folder), source, own) == "finished:completed"
+    torch.testing.assert_close(model(tmp_path / "real"), model(tmp_path / "run"), atol=1e-6, rtol=0)
