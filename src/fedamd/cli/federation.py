@@ -57,6 +57,21 @@ def down(folder: Folder = FOLDER) -> None:
 
 
 @group.command()
+def status(
+    folder: Folder = FOLDER,
+    superlink: Annotated[str | None, typer.Option(help="A connection of your own Flower configuration.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The folder of a run, for its rounds, faults and bytes.")] = None,
+) -> None:
+    """Which clients are connected, which runs there are, and how the one in a folder goes."""
+    _need_flower()
+    from fedamd.flower.local import launch
+    from fedamd.flower.local.status import lines
+
+    for line in lines(launch.SuperLink(superlink) if superlink else launch.up_in(folder), out):
+        console.print(line)
+
+
+@group.command()
 def client(
     superlink: Annotated[str, typer.Option(help="Where the SuperLink is, as in fl.example.org:8000.")],
     insecure: Annotated[bool, typer.Option("--insecure", help="Without encryption.")] = False,
@@ -66,6 +81,7 @@ def client(
     max_retries: Annotated[int | None, typer.Option(min=0, help="Attempts to connect (default: no end).")] = None,
     max_wait_time: Annotated[float | None, typer.Option(min=0, help="Seconds to try (default: no end).")] = None,
     trusted_entities: Annotated[Path | None, typer.Option(help="YAML file of those whose apps may run here.")] = None,
+    metrics_port: Annotated[int | None, typer.Option(min=1, max=65535, help="A Prometheus page on 127.0.0.1.")] = None,
 ) -> None:
     """Be a client of a federation until stopped. Takes the options of `flower-supernode`, and answers faster."""
     _need_flower()
@@ -85,6 +101,7 @@ def client(
             max_retries,
             max_wait_time,
             trusted_entities,
+            metrics_port,
         )
     )
 

@@ -9,6 +9,7 @@ import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from fedamd.errors import FedamdError
+from fedamd.flower.metrics import Page
 from fedamd.flower.node import node as node_module
 from fedamd.flower.node import private_flwr
 from fedamd.flower.node.link import Identity, Link, Options
@@ -87,7 +88,7 @@ def messages() -> list[Message]:
 def serve(monkeypatch: pytest.MonkeyPatch, link: FakeLink, workers: Any, trusted: Any = None) -> None:
     monkeypatch.setattr(private_flwr, "get_fused_config_from_fab", lambda *_: {"clients": 4})
     with pytest.raises(Done):
-        Node(link.link(), workers, {"partition-id": 1}, Pace(), trusted).serve(lambda _: None)
+        Node(link.link(), workers, {"partition-id": 1}, Pace(), Page("client"), trusted).serve(lambda _: None)
 
 
 def test_each_message_is_fetched_confirmed_answered_and_its_reply_sent(

@@ -5,6 +5,7 @@ from dataclasses import fields
 
 from fedamd.flower.app.acknowledged import Acknowledged
 from fedamd.flower.app.engine import EVENTS, FlowerEngine
+from fedamd.flower.metrics import Page
 from fedamd.runs.folder import Folder
 from fedamd.runs.ledger import Ledger
 from fedamd.runs.records import Record
@@ -17,10 +18,11 @@ log = logging.getLogger("fedamd.flower")
 class Recorder:
     """Listens to a run, and writes it into its folder."""
 
-    def __init__(self, folder: Folder, engine: FlowerEngine, held: Acknowledged) -> None:
+    def __init__(self, folder: Folder, engine: FlowerEngine, held: Acknowledged, page: Page) -> None:
         self._folder = folder
         self._engine = engine
         self._held = held
+        self._page = page
         self._before = Ledger()  # the costs of the start-up pass, when another one begins
 
     def goes_on(self, run: Run) -> None:
@@ -43,6 +45,20 @@ class Recorder:
         self._folder.add(run, record)
         self._held.saved()
         log.info("%s", _line(run, record))
+        self._show(run, record)
+
+    def _show(self, run: Run, record: Record) -> None:
+        """The last round for the monitoring system, and how often each fault has happened since this server's start."""
+        self._page.set(
+            {"round": run.t, "rounds": run.config.rounds, "round_seconds": record.seconds, "loss": record.loss}
+        )
+        self._page.set(record.metrics | record.costs)
+        self._page.count("missing_total", record.missing)
+        for name, value in record.extras.items():
+            if name.startswith("wire_bits"):
+                self._page.set({name: value})
+            else:
+                self._page.count(f"{name}_total", value)
 
     def _charge_to_the_run(self, run: Run) -> None:
         for total in fields(Ledger):

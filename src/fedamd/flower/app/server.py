@@ -29,6 +29,7 @@ from fedamd.flower.app.recorder import Recorder
 from fedamd.flower.app.roster import Roster, Sizes, read_keys
 from fedamd.flower.app.settings import FederationSettings, read_settings
 from fedamd.flower.app.task import FederatedTask, load_task
+from fedamd.flower.metrics import Page
 from fedamd.oracles.objective import flat_parameters
 from fedamd.runs.config import Config
 from fedamd.runs.experiment import Experiment
@@ -104,7 +105,10 @@ def _lead(post: Mailbox, config: Config, settings: FederationSettings, folder: F
     engine = FlowerEngine(
         post, roster, held, experiment.algorithm, settings, name, epoch, _evaluator(config, task, experiment)
     )
-    recorder = Recorder(folder, engine, held)
+    page = Page("server")
+    if settings.metrics_port:
+        page.serve(settings.metrics_port)
+    recorder = Recorder(folder, engine, held, page)
     folder.restore(run)
     recorder.goes_on(run)
     if run.t:

@@ -41,6 +41,9 @@ class FederationSettings(BaseModel):
     wire_dtype: Literal["", "float16", "bfloat16"] = Field(
         default="", description="type in which model-sized vectors travel (default: the run's own)"
     )
+    metrics_port: int = Field(
+        default=0, ge=0, le=65535, description="port of 127.0.0.1 for the server's Prometheus page (default: none)"
+    )
     keys: str = Field(default="", description="file of the clients' public keys, a line '<client> <OpenSSH key>' each")
 
 

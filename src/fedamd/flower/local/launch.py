@@ -137,6 +137,14 @@ class SuperLink:
         answer = self._ask("list", *self._connection, "--run-id", run)
         return str(answer["runs"][0]["status"])
 
+    def runs(self) -> list[dict[str, Any]]:
+        """As `flwr list` tells them, the newest first."""
+        return list(self._ask("list", *self._connection)["runs"])
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """As `flwr supernode list` tells them."""
+        return list(self._ask("supernode", "list", *self._connection)["nodes"])
+
     def _ask(self, *words: str) -> dict[str, Any]:
         command = ["flwr", *words, "--format", "json"]
         done = subprocess.run(command, env=self._env, capture_output=True, text=True, check=False)

@@ -45,6 +45,7 @@ class Options:
     max_retries: int | None = None
     max_wait_time: float | None = None
     trusted_entities: Path | None = None
+    metrics_port: int | None = None  # not one of `flower-supernode`
 
 
 @dataclass(frozen=True)

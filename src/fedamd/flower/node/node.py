@@ -23,6 +23,7 @@ import click
 import httpx
 
 from fedamd.errors import FedamdError
+from fedamd.flower.metrics import Page
 from fedamd.flower.node import private_flwr
 from fedamd.flower.node.link import Identity, Link, Options, connected
 from fedamd.flower.node.pace import Pace
@@ -49,12 +50,19 @@ class Node:
     """A connected node."""
 
     def __init__(
-        self, link: Link, workers: Workers, node_config: dict[str, Any], pace: Pace, trusted: dict[str, str] | None
+        self,
+        link: Link,
+        workers: Workers,
+        node_config: dict[str, Any],
+        pace: Pace,
+        page: Page,
+        trusted: dict[str, str] | None,
     ) -> None:
         self._link = link
         self._workers = workers
         self._config = node_config
         self._pace = pace
+        self._page = page
         self._trusted = trusted
         self._runs: dict[int, KnownRun] = {}
         private_flwr.set_identity(0, link.node_id)
@@ -79,10 +87,17 @@ class Node:
         known = self._run(run_id)
         parts = private_flwr.pull_parts(tree, lambda number: self._link.pull_object(run_id, number))
         self._link.confirm(run_id, message.metadata.message_id)
+        received = sum(map(len, parts.values()))
         reply = self._answered(known, Parcel(message, tree, parts))
+        seconds = time.monotonic() - started
+        self._page.set({"last_message_at": time.time(), "last_message_seconds": seconds})
+        self._page.count("messages_total")
+        self._page.count("bytes_received_total", received)
+        self._page.count("bytes_sent_total", sum(map(len, reply.parts.values())))
         if reply.message.has_error():
+            self._page.count("failures_total")
             log.warning("%s of run %d failed: %s", message.metadata.message_type, run_id, reply.message.error.reason)
-        missing, session = self._link.send(reply.message, reply.tree, time.monotonic() - started)
+        missing, session = self._link.send(reply.message, reply.tree, seconds)
         private_flwr.push_parts(
             [(number, part) for number, part in reply.parts.items() if number in missing],
             lambda number, part: self._link.push_object(run_id, session, number, part),
@@ -135,12 +150,15 @@ def run(options: Options) -> None:
     name = f"client-{config['partition-id']}" if "partition-id" in config else "client"
     identity = Identity(folder, name, options.private_key)
     trusted = private_flwr.trusted_entities(options.trusted_entities) if options.trusted_entities else None
+    page = Page("client")
+    if options.metrics_port is not None:
+        page.serve(options.metrics_port)
     workers = Workers(folder / f"{name}.apps")
     try:
         while True:
             with connected(options, identity) as link:
                 log.info("connected to %s as node %d", options.superlink, link.node_id)
-                _serve(Node(link, workers, config, Pace(), trusted))
+                _serve(Node(link, workers, config, Pace(), page, trusted))
             time.sleep(_AGAIN)
     finally:
         workers.stop()
