@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from fedamd.runs.folder import METRICS, SUMMARY, Folder
 def lines(superlink: SuperLink, run: Path | None) -> list[str]:
     """What there is to say, a line each."""
     nodes, runs = superlink.nodes(), superlink.runs()
-    connected = [node for node in nodes if node.get("status") == "online"]
+    connected = [node for node in nodes if node["status"] == "online"]
     told = [f"{len(connected)} of {len(nodes)} clients are connected"]
     told += [_node(node) for node in nodes]
     told += [f"run {one['run-id']}  {one['status']}" for one in runs[:5]]
@@ -49,14 +48,6 @@ def _totals(extras: list[dict[str, float]]) -> dict[str, float]:
 
 
 def _node(node: Mapping[str, Any]) -> str:
-    since = next((node[key] for key in ("last-activated-at", "last-deactivated-at") if node.get(key)), "")
-    if node.get("status") != "online":
-        since = node.get("last-deactivated-at") or node.get("online-until") or since
-    return f"  node {node.get('node-id')}  {node.get('status')}  since {_when(str(since))}"
-
-
-def _when(moment: str) -> str:
-    try:
-        return f"{datetime.fromisoformat(moment):%Y-%m-%d %H:%M:%S}"
-    except ValueError:
-        return moment or "unknown"
+    online = node["status"] == "online"
+    since = node["online-at"] if online else node["offline-at"]
+    return f"  node {node['node-id']}  {node['status']} since {since or 'it was registered'}"
