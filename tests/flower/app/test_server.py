@@ -2,6 +2,7 @@
 
 import json
 import random
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -73,6 +74,20 @@ def test_a_server_killed_between_two_exchanges_of_a_round_goes_back_to_versions_
     with pytest.raises(Killed):
         one.lead()
     assert same(one.lead(), simulate(raw))
+
+
+def test_ctrl_c_waits_for_the_end_of_the_round_and_the_run_goes_on_later(federation: Make) -> None:
+    one = federation(config(HELD))
+
+    def interrupts(_: Message, answer: Answer) -> Message | None:
+        one.grid.faults.clear()
+        signal.raise_signal(signal.SIGINT)
+        return answer()
+
+    one.grid.faults = {(1, client): interrupts for client in range(4)}
+    assert one.lead().t == 2
+    assert same(one.lead(), simulate(config(HELD)))
+    assert list(one.metrics()) == [-1, 0, 1, 2, 3]
 
 
 def test_starting_a_finished_run_again_changes_nothing(federation: Make) -> None:

@@ -1,7 +1,6 @@
 """What is written down after every round of a federation: the ordinary record, the faults beside it, a checkpoint."""
 
 import logging
-from dataclasses import fields
 
 from fedamd.flower.app.acknowledged import Acknowledged
 from fedamd.flower.app.engine import EVENTS, FlowerEngine
@@ -11,12 +10,13 @@ from fedamd.runs.ledger import Ledger
 from fedamd.runs.records import Record
 from fedamd.runs.rounds import START_UP
 from fedamd.runs.run import Run
+from fedamd.runs.session import Sink
 
 log = logging.getLogger("fedamd.flower")
 
 
-class Recorder:
-    """Listens to a run, and writes it into its folder."""
+class Recorder(Sink):
+    """Keeps a run in its folder: goes on where it was left, and writes records, checkpoints and the end."""
 
     def __init__(self, folder: Folder, engine: FlowerEngine, held: Acknowledged, page: Page) -> None:
         self._folder = folder
@@ -25,9 +25,10 @@ class Recorder:
         self._page = page
         self._before = Ledger()  # the costs of the start-up pass, when another one begins
 
-    def goes_on(self, run: Run) -> None:
-        """The totals of a run that was begun before."""
+    def begin(self, run: Run) -> None:
+        self._folder.restore(run)
         if run.t:
+            log.info("going on after %d rounds", run.t)
             self._engine.wire = {total: int(run.records[-1].extras[total]) for total in self._engine.wire}
 
     def begins_anew(self, run: Run) -> None:
@@ -36,7 +37,7 @@ class Recorder:
         self._engine.events["renewed"] += 1
         self._engine.renewing = True
 
-    def __call__(self, run: Run, record: Record) -> None:
+    def recorded(self, run: Run, record: Record) -> None:
         if self._engine.renewing:
             self._engine.renewing = False
             self._charge_to_the_run(run)
@@ -46,6 +47,10 @@ class Recorder:
         self._held.saved()
         log.info("%s", _line(run, record))
         self._show(run, record)
+
+    def end(self, run: Run, status: str) -> None:
+        self._folder.finish(run, status)
+        log.info("%s after %d rounds; records in %s", status, run.t, self._folder.path)
 
     def _show(self, run: Run, record: Record) -> None:
         """The last round for the monitoring system, and how often each fault has happened since this server's start."""
@@ -61,9 +66,9 @@ class Recorder:
                 self._page.count(f"{name}_total", value)
 
     def _charge_to_the_run(self, run: Run) -> None:
-        for total in fields(Ledger):
-            spent = getattr(run.start_up, total.name) - getattr(self._before, total.name)
-            setattr(run.ledger, total.name, getattr(run.ledger, total.name) + spent)
+        before = self._before.totals()
+        for total, now in run.start_up.totals().items():
+            setattr(run.ledger, total, getattr(run.ledger, total) + now - before[total])
         run.start_up = self._before
 
 

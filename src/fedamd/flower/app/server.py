@@ -34,8 +34,8 @@ from fedamd.oracles.objective import flat_parameters
 from fedamd.runs.config import Config
 from fedamd.runs.experiment import Experiment
 from fedamd.runs.folder import CONFIG, Folder
-from fedamd.runs.rounds import drive
 from fedamd.runs.run import Run
+from fedamd.runs.session import Session
 
 log = logging.getLogger("fedamd.flower")
 IDENTITY = "federation.json"  # in the run's folder: its name, and how often a server was started on it
@@ -109,19 +109,17 @@ def _lead(post: Mailbox, config: Config, settings: FederationSettings, folder: F
     if settings.metrics_port:
         page.serve(settings.metrics_port)
     recorder = Recorder(folder, engine, held, page)
-    folder.restore(run)
-    recorder.goes_on(run)
-    if run.t:
-        log.info("going on after %d rounds", run.t)
-    if run.live:
-        _gather(roster, config, settings)
-    _drive(run, engine, recorder, held, settings.renew)
-    folder.finish(run, run.status)
-    log.info("%s after %d rounds; records in %s", run.status, run.t, folder.path)
+    session = Session([run], engine, [recorder])
+    with session.opened():  # Ctrl-C waits for the end of a round
+        if run.live:
+            _gather(roster, config, settings)
+        _advance(session, run, engine, recorder, held, settings.renew)
     return run
 
 
-def _drive(run: Run, engine: FlowerEngine, recorder: Recorder, held: Acknowledged, renew: bool) -> None:
+def _advance(
+    session: Session, run: Run, engine: FlowerEngine, recorder: Recorder, held: Acknowledged, renew: bool
+) -> None:
     """To the end. Where a client has lost what it held, the server's sum of what clients hold has a part that nobody
     can take out again: a new start-up pass at the present model replaces it, once for each client that loses something.
     """
@@ -130,14 +128,14 @@ def _drive(run: Run, engine: FlowerEngine, recorder: Recorder, held: Acknowledge
     def must_renew() -> bool:
         return renew and bool(engine.lost - excused)
 
-    drive([run], engine, recorder, must_renew)
+    session.advance(must_renew)
     while run.live and must_renew():
         excused.update(engine.lost)
         log.warning("clients %s have lost what they held: all begin anew", ", ".join(map(str, sorted(engine.lost))))
         held.forget()
         recorder.begins_anew(run)
         run.started = False
-        drive([run], engine, recorder, must_renew)
+        session.advance(must_renew)
 
 
 def _folder(path: Path, config: Config) -> Folder:

@@ -81,6 +81,8 @@ def _refuse_simulation(config: Config) -> None:
         raise FedamdError(
             "failure_rate simulates clients that fail; in a federation they fail by themselves: leave it out"
         )
+    if config.devices is not None:
+        raise FedamdError("devices simulates the clients' speeds; in a federation they have their own: leave it out")
     if config.client_store != "memory":
         raise FedamdError("client_store simulates the clients' disks; in a federation each has its own: leave it out")
     if config.engine not in ("auto", "loop"):
