@@ -7,6 +7,7 @@ from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import IterableDataset, Subset, TensorDataset
 
 from fedamd.data import Dataset, Partition
+from fedamd.data.checks import check_given
 from fedamd.errors import FedamdError
 
 X = np.arange(12, dtype=np.float32).reshape(6, 2)
@@ -274,3 +275,19 @@ def test_clients_tests_move_with_the_data():
     assert data.client_tests.inputs.dtype == torch.float64
     assert data.client_tests.inputs is data.test_inputs
     assert isinstance(data.clients, Partition)
+
+
+def test_a_data_set_made_by_hand_is_checked_when_it_is_run(caplog):
+    """What does not fit is refused; numbers that are not finite are warned of, and the run rejects what they do."""
+    inputs, labels = torch.from_numpy(X), torch.from_numpy(Y)
+    for wrong, sentence in (
+        (Dataset("own", inputs, labels[:5], inputs, labels, 3), "6 training inputs and 5 targets"),
+        (Dataset("own", inputs, labels, inputs[:0], labels[:0], 3), "no test samples; give test"),
+        (Dataset("own", inputs, labels, inputs, labels, 2), "has the label 2; with 2 classes"),
+        (Dataset("own", inputs, labels.float(), inputs, labels.float(), 3), "targets are labels 0 to 2, not"),
+        (Dataset("own", inputs, labels, inputs, labels, 3, Partition.of([[0], [6]])), "outside 0 to 5: 6"),
+    ):
+        with pytest.raises(FedamdError, match=sentence):
+            check_given(wrong)
+    check_given(Dataset("own", torch.from_numpy(BAD), labels[:2], inputs.double(), labels, 3))
+    assert "the input of training sample 0 is not finite" in caplog.text

@@ -90,6 +90,19 @@ def test_other_files_do_not_pass_for_cifar_10(bare):
         load("cifar-10-jpeg")
 
 
+def test_augmentation_is_an_option(bare):
+    """Black is −0.4914/0.2470 in red."""
+    write_binary(bare / "cifar-10-batches-bin")
+    data = load("cifar-10", augment="flip-crop")
+    assert data.augment.black == pytest.approx((-1.98947, -1.98029, -1.70680), abs=1e-4)
+    few = torch.arange(3)
+    assert torch.equal(data.training_inputs(few, None), data.inputs[:3])
+    assert not torch.equal(data.training_inputs(few, few), data.inputs[:3])
+    assert torch.equal(data.training_inputs(few, few), data.training_inputs(few, few))
+    with pytest.raises(FedamdError, match="augment: there is no 'blur'"):
+        load("cifar-10", augment="blur")
+
+
 def test_not_found_says_what_to_do(bare):
     with pytest.raises(FedamdError, match=r"fedamd data fetch cifar-10(.|\n)*" + str(bare / "cifar-10")):
         load("cifar-10")

@@ -9,6 +9,8 @@ from torch import nn
 
 import fedamd
 from fedamd.algorithms import ALGORITHMS, FedAMD
+from fedamd.data import Dataset, Partition
+from fedamd.data.augment import FlipCrop
 from fedamd.engines.factory import make_engine
 from fedamd.engines.loop import LoopEngine
 from fedamd.engines.vector import VectorEngine, _rounded_up
@@ -108,6 +110,27 @@ def test_every_method_runs_a_network_with_dropout_as_in_the_loop(name, labelled)
     assert not torch.equal(expected[0], expected[-1])
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
     assert_same(stacked, looped)
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fedamd", "scaffold"])
+def test_augmented_images_are_the_same_as_in_the_loop(name):
+    """Twelve images of 2 × 4 × 4 pixels, of unequal clients; without augmentation another model comes out."""
+    images = torch.randn(12, 2, 4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    owned = Partition.of([[0, 1, 2], [3, 4], [5], [6, 7, 8, 9], [10, 11]])
+    plain = Dataset("pictures", images, torch.arange(12) % 2, images, torch.arange(12) % 2, 2, clients=owned)
+    augmented = dataclasses.replace(plain, augment=FlipCrop((0.0, 0.0), padding=1))
+
+    def model() -> nn.Module:
+        torch.manual_seed(1)
+        return nn.Sequential(nn.Flatten(), nn.Linear(32, 4), nn.Tanh(), nn.Dropout(0.2), nn.Linear(4, 2)).double()
+
+    looped, stacked, without = (
+        begin(data, small(name), seed=3, model=model(), rounds=3) for data in (augmented, augmented, plain)
+    )
+    (expected,) = finished(LoopEngine(oracle(looped)), looped)
+    (got,) = finished(VectorEngine(oracle(stacked), samples_at_once=6, micro_batch=2), stacked)
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
+    assert not torch.allclose(finished(LoopEngine(oracle(without)), without)[0][-1], expected[-1])
 
 
 @pytest.mark.parametrize("cache", ["server", "client"])

@@ -1,13 +1,16 @@
 """What data is: a data set in memory, and a partition that says which client owns which samples."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
 
+from fedamd import draw
 from fedamd.errors import FedamdError
+
+_AUGMENT = 0  # which of a sample's draws is its augmentation's; those of dropout are numbered from 1
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class Dataset:
     class_names: tuple[str, ...] = ()  # what the labels 0, 1, … stand for, where that is known
     client_names: tuple[str, ...] = ()  # what the clients 0, 1, … are called, where they have names
     client_tests: ClientTests | None = None  # the clients' own test samples, where they have any
+    augment: Callable[[Tensor, Tensor], Tensor] | None = None  # training inputs, and a random word for each → inputs
 
     def __post_init__(self) -> None:
         for field_name in ("inputs", "targets", "test_inputs", "test_targets"):
@@ -81,6 +85,11 @@ class Dataset:
         from fedamd.data.assemble import dataset_of_clients
 
         return dataset_of_clients(parts, **options)
+
+    def training_inputs(self, samples: Tensor, keys: Tensor | None) -> Tensor:
+        """The inputs (*n, *shape) of these samples (*n,); augmented, if that is asked for and they have keys (*n,)."""
+        inputs = self.inputs[samples]
+        return inputs if self.augment is None or keys is None else self.augment(inputs, draw.keys(keys, _AUGMENT))
 
     def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> "Dataset":
         """The same data on another device, floating-point tensors in `dtype`."""

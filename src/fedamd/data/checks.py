@@ -1,23 +1,53 @@
 """What a data set must be before anything is run on it; each mistake is a sentence that says where it is."""
 
+import logging
+
 import torch
 from torch import Tensor
 
 from fedamd.data.base import Dataset
 from fedamd.errors import FedamdError
 
+log = logging.getLogger(__name__)
+
 IGNORED = -100  # where targets are one a token: there is nothing to predict
 
 
 def check(dataset: Dataset) -> Dataset:
     """The data set itself, if its parts fit together, its numbers are finite and its labels within its classes."""
+    check_parts(dataset)
+    check_numbers(dataset)
+    return dataset
+
+
+def check_given(dataset: Dataset) -> Dataset:
+    """The same of one that was put together by hand: numbers that are not finite may be meant, and are warned of."""
+    check_parts(dataset)
+    try:
+        check_numbers(dataset)
+    except FedamdError as error:
+        log.warning("%s (the replies of clients that own such samples will be rejected)", error)
+    return dataset
+
+
+def check_numbers(dataset: Dataset) -> None:
+    """Refuse inputs and targets that are not finite."""
+    for part, inputs, targets in (
+        ("training", dataset.inputs, dataset.targets),
+        ("test", dataset.test_inputs, dataset.test_targets),
+    ):
+        check_finite(f"{dataset.name}: the input of {part} sample", inputs)
+        check_finite(f"{dataset.name}: the target of {part} sample", targets)
+
+
+def check_parts(dataset: Dataset) -> None:
+    """Refuse parts that do not fit together, and labels outside the classes."""
     name = dataset.name
     for part, inputs, targets in (
         ("training", dataset.inputs, dataset.targets),
         ("test", dataset.test_inputs, dataset.test_targets),
     ):
         _check_lengths(name, part, inputs, targets)
-        check_finite(f"{name}: the input of {part} sample", inputs)
         _check_targets(name, part, targets, dataset.classes)
     for what, train, test in (
         ("inputs", dataset.inputs, dataset.test_inputs),
@@ -28,7 +58,6 @@ def check(dataset: Dataset) -> Dataset:
                 f"{name}: training {what} are {_shape(train)} and test {what} {_shape(test)}; they must be alike"
             )
     _check_clients(dataset)
-    return dataset
 
 
 def _check_lengths(name: str, part: str, inputs: Tensor, targets: Tensor) -> None:
@@ -56,7 +85,6 @@ def _check_targets(name: str, part: str, targets: Tensor, classes: int) -> None:
     if isinstance(classes, bool) or not isinstance(classes, int) or classes < 0:
         raise FedamdError(f"{name}: classes is {classes!r}; it is a whole number, 0 for targets that are no labels")
     if classes == 0:  # whole numbers may be what a model's own loss is about
-        check_finite(f"{name}: the target of {part} sample", targets)
         return
     if targets.is_floating_point():
         raise FedamdError(

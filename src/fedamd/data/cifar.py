@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedamd.data.augment import augmentation
 from fedamd.data.base import Dataset
 from fedamd.data.files import regular_file
 from fedamd.data.locate import roots
@@ -136,8 +137,11 @@ def find(name: str, path: str | Path | None = None) -> tuple[Path, Layout] | Non
     return None
 
 
-def read_cifar(name: str, obtain: str, path: str | None = None) -> Dataset:
-    """The data set, each colour with mean 0 and standard deviation 1; `path` is a folder that has its files."""
+def read_cifar(name: str, obtain: str, path: str | None = None, augment: str | None = None) -> Dataset:
+    """The data set, each colour with mean 0 and standard deviation 1; `path` is a folder that has its files.
+
+    augment = "flip-crop" trains on random crops with a border of 4 black pixels, mirrored half of the time.
+    """
     cifar, found = CIFAR_SETS[name], find(name, path)
     if found is None:
         looked = "".join(f"\n  {folder}" for folder in folders(name, path))
@@ -150,7 +154,9 @@ def read_cifar(name: str, obtain: str, path: str | None = None) -> Dataset:
             f"{folder} does not hold the published {cifar.title}: its first labels are {first}, not "
             f"{cifar.first_labels}; images that were compressed anew are the data set cifar-10-jpeg"
         )
-    return Dataset(cifar.title, *train, *_samples(cifar, layout, folder, layout.test), classes=cifar.classes)
+    test = _samples(cifar, layout, folder, layout.test)
+    black = tuple(-mean / std for mean, std in zip(cifar.mean, cifar.std, strict=True))
+    return Dataset(cifar.title, *train, *test, classes=cifar.classes, augment=augmentation(augment, black))
 
 
 def _samples(cifar: CifarSet, layout: Layout, folder: Path, files: tuple[str, ...]) -> tuple[Tensor, Tensor]:

@@ -182,6 +182,12 @@ def _weight_and_bias(layer: nn.Module) -> list[Tensor]:
     return found
 
 
+def check_unaugmented(dataset: Dataset) -> None:
+    """Inputs are read where they lie in memory, just as they are."""
+    if dataset.augment is not None:
+        raise NotPlain("it reads the data as they are, and these are to be augmented")
+
+
 def check_labels(dataset: Dataset, outputs: tuple[int, ...]) -> None:
     """One class label for every sample, and an output of the network for every class."""
     if not dataset.classes:

@@ -22,7 +22,7 @@ class AutogradOracle(Oracle):
     def __init__(self, model: nn.Module, dataset: Dataset) -> None:
         self._objective = Objective(model, dataset.classes)
         self._data = dataset
-        self.keyed = self._objective.keyed
+        self.keyed = self._objective.keyed or dataset.augment is not None
         if len(dataset.inputs):
             few = torch.arange(_REHEARSED, device=dataset.inputs.device) % len(dataset.inputs)
             self._objective.rehearse(dataset.inputs[few], dataset.targets[few])
@@ -81,5 +81,6 @@ class AutogradOracle(Oracle):
         return loss / len(self._data.test_targets), right / count
 
     def _gather(self, batch: Batch) -> tuple[Tensor, ...]:
-        samples = (self._data.inputs[batch.samples], self._data.targets[batch.samples], batch.weights)
-        return samples if batch.keys is None else (*samples, batch.keys)
+        inputs = self._data.training_inputs(batch.samples, batch.keys)
+        samples = (inputs, self._data.targets[batch.samples], batch.weights)
+        return (*samples, batch.keys) if self._objective.keyed and batch.keys is not None else samples

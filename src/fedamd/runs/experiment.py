@@ -14,7 +14,7 @@ from fedamd.algorithms.base import Algorithm, Federation
 from fedamd.algorithms.over_rounds import Factor, at_round, check_scheduled
 from fedamd.data import SOURCES, load
 from fedamd.data.base import Clients, ClientTests, Dataset
-from fedamd.data.checks import check
+from fedamd.data.checks import check_given
 from fedamd.draw import Purpose
 from fedamd.errors import FedamdError
 from fedamd.metrics import find_metric
@@ -91,7 +91,7 @@ def build_experiment(
     config = config.told(given_sections(dataset, model, algorithm))
     dtype = getattr(torch, config.dtype)
     device = _device(config.device)
-    data = load_data(config, device, dtype) if dataset is None else check(dataset).to(device, dtype)
+    data = load_data(config, device, dtype) if dataset is None else check_given(dataset).to(device, dtype)
     config = _for_this_many(config, data)
     clients, tests = share_out(config, data), data.client_tests
     if config.test_share is not None:

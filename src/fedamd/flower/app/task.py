@@ -35,6 +35,7 @@ class FederatedTask:
     local_data: Callable[[int], Samples]  # client number 0 … M−1 → its own samples
     test_data: Callable[[], Samples] | None = None  # without it nothing is evaluated
     classes: int = 0  # 0 where targets are not class labels
+    augment: Callable[[Tensor, Tensor], Tensor] | None = None  # as a `Dataset` has it
 
     def client_dataset(self, config: Config, client: int, device: str) -> Dataset:
         """The client's own samples, and nothing else."""
@@ -44,7 +45,7 @@ class FederatedTask:
                 f"local_data({client}) gave {len(inputs)} inputs and {len(targets)} targets: "
                 "a client needs at least one sample, and a target for each"
             )
-        data = Dataset(f"client {client}", inputs, targets, inputs[:0], targets[:0], self.classes)
+        data = Dataset(f"client {client}", inputs, targets, inputs[:0], targets[:0], self.classes, augment=self.augment)
         return data.to(device, getattr(torch, config.dtype))
 
     def server_dataset(self, config: Config) -> Dataset:
@@ -83,4 +84,5 @@ def from_config(config: Config) -> FederatedTask:
     def model() -> nn.Module:
         return models.build(config.model.name, load_data(config), **config.model.options)
 
-    return FederatedTask(model, local_data, test_data, load_data(config).classes)
+    data = load_data(config)
+    return FederatedTask(model, local_data, test_data, data.classes, data.augment)

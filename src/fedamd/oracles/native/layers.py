@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from fedamd.data.base import Dataset
-from fedamd.oracles.architecture import NotPlain, check_labels, pair, sequence
+from fedamd.oracles.architecture import NotPlain, check_labels, check_unaugmented, pair, sequence
 
 
 def unsupported(model: nn.Module, dataset: Dataset) -> str | None:
@@ -40,6 +40,7 @@ def describe(model: nn.Module, dataset: Dataset) -> list[_Layer]:
         raise NotPlain("training and test samples must be vectors, or images (channels, rows, columns), of one shape")
     steps = sequence(model, shape)
     check_labels(dataset, steps[-1].outputs)
+    check_unaugmented(dataset)
     tensors = (dataset.inputs, dataset.test_inputs, *model.parameters())
     if any(tensor.dtype != torch.float32 or tensor.device.type != "cpu" for tensor in tensors):
         raise NotPlain("model and inputs must be float32 on the CPU")

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from fedamd.data.base import Dataset
 from fedamd.errors import FedamdError
-from fedamd.oracles.architecture import NotPlain, check_labels, check_plain
+from fedamd.oracles.architecture import NotPlain, check_labels, check_plain, check_unaugmented
 from fedamd.oracles.autograd import AutogradOracle
 from fedamd.oracles.base import Batch
 from fedamd.oracles.stacked.graph import Network
@@ -38,6 +38,7 @@ class GraphOracle(AutogradOracle):
         """Why it cannot take this model on these data; None if it can."""
         try:
             check_plain(model)
+            check_unaugmented(dataset)
             check_labels(dataset, Network(model, tuple(dataset.inputs.shape[1:])).shape)
         except (NotPlain, FedamdError) as reason:
             return str(reason)

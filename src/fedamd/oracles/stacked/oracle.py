@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from fedamd.data.base import Dataset
 from fedamd.errors import FedamdError
-from fedamd.oracles.architecture import NotPlain, Step, check_labels, pair, sequence
+from fedamd.oracles.architecture import NotPlain, Step, check_labels, check_unaugmented, pair, sequence
 from fedamd.oracles.base import Batch, Oracle
 from fedamd.oracles.stacked.convolution import Conv, ConvReLUPool, Geometry
 from fedamd.oracles.stacked.layers import Flatten, Layer, Linear, MaxPool, ReLU, Saved, has_kernels, spread
@@ -29,6 +29,7 @@ def unsupported(model: nn.Module, dataset: Dataset) -> str | None:
     try:
         layers = _layers(sequence(model, dataset.inputs.shape[1:]))
         check_labels(dataset, layers[-1].shape)
+        check_unaugmented(dataset)
     except NotPlain as reason:
         return str(reason)
     return None
