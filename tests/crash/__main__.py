@@ -18,7 +18,7 @@ from crash import shim
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="crash", description=__doc__)
-    parser.add_argument("kind", choices=("states", "faults", "mutations"))
+    parser.add_argument("kind", choices=("states", "faults", "mutations", "kills"))
     parser.add_argument("--limit", type=int, default=5000, help="how many cases at most, over all workloads")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help="one workload")
@@ -31,9 +31,10 @@ def main() -> int:
                 return 3
             command = [sys.executable, "-m", "crash", *sys.argv[1:]]
             return subprocess.run(command, env=shim.with_shim(library), check=False).returncode
-        from crash import cases
+        from crash import cases, kills
 
-        told = getattr(cases, given.kind)(Path(scratch), given.limit, given.seed, given.only)
+        judge = kills.kills if given.kind == "kills" else getattr(cases, given.kind)
+        told = judge(Path(scratch), given.limit, given.seed, given.only)
     print(json.dumps(told | {"wrong": told["wrong"][:5], "wrong_in_all": len(told["wrong"])}, indent=2))
     return 1 if told["wrong"] else 0
 

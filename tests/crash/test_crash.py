@@ -40,5 +40,10 @@ def test_faults_of_the_disk():
 
 
 @pytest.mark.slow
+def test_kills():
+    assert crash("kills", 40)["kills"] >= 40
+
+
+@pytest.mark.slow
 def test_damaged_files():
     assert crash("mutations", 400)["mutations"] == 400
