@@ -60,7 +60,7 @@ def verify(path: Path) -> Verdict:
             _try(verdict, MODEL, lambda: checkpoint.load(path / MODEL))
         if (path / SUMMARY).exists():
             _try(verdict, SUMMARY, lambda: _summary(path / SUMMARY, len(records or []) - 1))
-        verdict.wrong += _missing(path, verdict.checkpoints)
+        verdict.wrong += _missing(path, verdict.checkpoints, bool(sealed))
     return verdict
 
 
@@ -105,14 +105,14 @@ def _checkpoint(path: Path, settings: dict[str, Any] | None, metrics: Metrics, m
     return t
 
 
-def _missing(path: Path, checkpoints: list[int]) -> list[str]:
-    """What must be there because something else is; going on makes all of it again, but for the checkpoint before."""
+def _missing(path: Path, checkpoints: list[int], two: bool) -> list[str]:
+    """What must be there because something else is; format 1 did not have `two` checkpoints."""
     ended = any((path / name).exists() for name in (MODEL, SUMMARY))
     begun = checkpoints or ended or (path / METRICS).exists()
     needed = {
         METRICS: begun,
         CHECKPOINT: checkpoints or ended,
-        PREVIOUS: max(checkpoints, default=0) > 0,
+        PREVIOUS: two and max(checkpoints, default=0) > 0,
         MODEL: (path / SUMMARY).exists(),
         SUMMARY: (path / MODEL).exists(),
     }
