@@ -114,9 +114,9 @@ class DiskStore:
             raise FedamdError("the checkpoint holds the clients' vectors itself: it was made with another client_store")
 
     def marks(self) -> list[int]:
-        """The moments this store can go back to; None of them can be trusted before `check`."""
+        """The moments this store can go back to, if `check` finds nothing wrong; format 1 did not know its own."""
         with self._told():
-            return [t for (t,) in self._all("SELECT round FROM marks ORDER BY round")]
+            return [] if self._old else [t for (t,) in self._all("SELECT round FROM marks ORDER BY round")]
 
     def check(self) -> None:
         """Read everything; the first thing that is not as it was written is a `FedamdError`."""
