@@ -177,12 +177,12 @@ def _lockstep_groups(waiting: Sequence[tuple[Config, Path]]) -> list[list[tuple[
 
 def _run_group(group: Sequence[tuple[Config, Path]], sinks: Sequence[Sink], interrupted: Question) -> None:
     """Drive the runs of one group together, each recording in its own folder."""
-    folders = dict(_open(config, path) for config, path in group)
+    folders = dict(open_run(config, path) for config, path in group)
     engine = engine_for(next(iter(folders)).experiment, Ranks())
     Session(list(folders), engine, [FolderSink(folders), *sinks], interrupted=interrupted).run()
 
 
-def _open(config: Config, path: Path) -> tuple[Run, Folder]:
+def open_run(config: Config, path: Path) -> tuple[Run, Folder]:
     """The run of one point, new or begun."""
     begun = (path / CONFIG).exists()
     experiment = build_experiment(Folder.open(path).config() if begun else config)

@@ -30,6 +30,7 @@ from fedamd.cli import (
     run,
     sweep,
     theory,
+    tune,
     verify,
     watch,
 )
@@ -56,6 +57,7 @@ for command in (
     plan,
     theory,
     compare,
+    tune,
     leaderboard,
     reproduce,
     report,

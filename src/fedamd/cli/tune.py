@@ -1,0 +1,60 @@
+"""`fedamd tune`: the best hyper-parameters of a method for a budget."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from fedamd.cli.show import console
+
+
+def register(app: typer.Typer) -> None:
+    app.command("tune")(command)
+
+
+def command(
+    config: Annotated[
+        Path | None, typer.Argument(help="A TOML file; without one, the defaults of `fedamd run`.")
+    ] = None,
+    trials: Annotated[int, typer.Option(min=1, help="How many settings are tried.")] = 100,
+    budget: Annotated[
+        str | None, typer.Option(metavar="COST=AMOUNT", help="Of one trial: rounds, gradients, bits or seconds.")
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Trials in one lockstep, halved together.")] = 27,
+    search: Annotated[
+        list[str] | None,
+        typer.Option("--search", metavar="KEY=log:LOW:HIGH", help="Search this key too; also linear and choice:A,B."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key for all trials.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The tuning's folder; one begun in it is gone on with.")] = None,
+) -> None:
+    """Search a method's hyper-parameters with Optuna, in lockstep, stopping losers early at equal cost."""
+    from fedamd.campaigns.suggest import parse_range
+    from fedamd.campaigns.tune import Budget, plan, tune
+    from fedamd.report.tuning import write_page
+    from fedamd.runs.config import parse_setting
+
+    folder = out or Path("tunings") / f"{datetime.now():%Y%m%d-%H%M%S}"
+    planned = plan(
+        config,
+        folder,
+        trials=trials,
+        batch=batch,
+        budget=Budget.parse(budget) if budget else None,
+        search=dict(map(parse_range, search or [])),
+        changes={"checkpoint_every": 50} | dict(map(parse_setting, settings or [])),
+    )
+    result = tune(planned)
+    if best := result.best:
+        point = ", ".join(f"{key} = {value}" for key, value in best.point.items())
+        console.print(f"best: {escape(point)}, score {best.score:.4f} (trial {best.number})", highlight=False)
+    for path in (folder / "trials.csv", folder / "best.toml", write_page(result)):
+        if path.exists():
+            console.print(escape(str(path)), highlight=False, soft_wrap=True)
+    if result.interrupted:
+        typer.echo(f"interrupted: go on with the same command and --out {folder}", err=True)
+        raise typer.Exit(130)

@@ -1,0 +1,77 @@
+"""The page of a tuning: what mattered, where every trial was, and how the best of them went."""
+
+from pathlib import Path
+from typing import Any
+
+from fedamd.campaigns.tune import Trial, Tuned
+from fedamd.files import write_text
+from fedamd.report.figures import INK, save
+from fedamd.report.page import Facts, Picture, Section, Table, Tone, build_page, cell
+
+
+def write_page(result: Tuned) -> Path:
+    """tune.html in the tuning's folder."""
+    folder, keys = result.plan.folder, [*result.plan.space]
+    best = result.best
+    facts = [("trials", str(len(result.trials))), ("rounds in all", str(result.rounds))]
+    facts += [("best score", f"{best.score:.4f}")] if best and best.score is not None else []
+    sections: list[Section] = [Facts(title="", facts=facts)]
+    if result.importance:
+        told = [[cell(key), cell(value, f"{value:.0%}")] for key, value in result.importance.items()]
+        sections.append(Table(title="Importance", columns=["key", "share of the scores' spread"], rows=told))
+    if len(keys) > 1 and any(trial.score is not None for trial in result.trials):
+        sections.append(Picture.of("Where the trials were", _coordinates(result, folder / "trials.png")))
+    rows = [_row(trial, keys, best) for trial in result.trials]
+    columns = ["trial", *keys, "share of the budget", "score", "status"]
+    note = "A score is the last accuracy (or minus the test loss) within the trial's share of the budget."
+    sections.append(Table(title="Trials", note=note, columns=columns, rows=rows))
+    write_text(folder / "tune.html", build_page("Tuning", sections, subtitle=result.plan.config["algorithm"]["name"]))
+    return folder / "tune.html"
+
+
+def _row(trial: Trial, keys: list[str], best: Trial | None) -> list[Any]:
+    tone: Tone = "best" if trial is best else "bad" if trial.score is None else ""
+    values = [cell(trial.point[key]) for key in keys]
+    return [
+        cell(trial.number),
+        *values,
+        cell(trial.share, f"{trial.share:.0%}"),
+        cell(trial.score, None, tone),
+        cell(trial.status),
+    ]
+
+
+def _coordinates(result: Tuned, path: Path) -> Path:
+    """Parallel coordinates: an axis for each key and one for the score, a line for each trial, the best dark."""
+    from matplotlib.figure import Figure  # not at import: only drawing needs it
+
+    keys = [*result.plan.space]
+    told = sorted((trial for trial in result.trials if trial.score is not None), key=lambda trial: trial.score or 0.0)
+    scores = [trial.score or 0.0 for trial in told]
+    spread = (max(scores) - min(scores)) or 1.0
+    figure = Figure(figsize=(1.5 + 1.8 * len(keys), 3.6), layout="constrained", facecolor="white")
+    axes = figure.subplots()
+    for trial, score in zip(told, scores, strict=True):
+        good = (score - min(scores)) / spread
+        heights = [_height(result, key, trial.point[key]) for key in keys]
+        axes.plot(range(len(keys) + 1), [*heights, good], color="#1f5fa8", alpha=0.1 + 0.8 * good**2, linewidth=1.2)
+    axes.set_xticks(range(len(keys) + 1), [*(key.removeprefix("algorithm.") for key in keys), "score"], color=INK)
+    axes.set_yticks([0, 1], ["low", "high"], color=INK)
+    return save(figure, path, 110)
+
+
+def _height(result: Tuned, key: str, value: Any) -> float:
+    """Where a value lies in its range, from 0 to 1."""
+    where = result.plan.space[key]
+    low, high = 0.0, 1.0
+    for _ in range(30):  # every range grows with its share: halve until the share is found
+        middle = (low + high) / 2
+        if _index(where, where.at(middle)) <= _index(where, value):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _index(where: Any, value: Any) -> float:
+    return float(where.values.index(value)) if hasattr(where, "values") else float(value)
