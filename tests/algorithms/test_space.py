@@ -22,7 +22,12 @@ def test_every_method_is_searched_among_its_own_settings_around_its_defaults(nam
     assert "eta_s" in method.space or "eta_l" in method.space
     for key, where in method.space.items():
         assert key in defaults
-        if isinstance(where, Log | Linear) and isinstance(defaults[key], float) and key != "eta_s":
-            assert where.low <= defaults[key] <= where.high, key  # (η_s = 1 is a default also along gradients)
+        if isinstance(where, Log | Linear) and isinstance(defaults[key], float):
+            assert where.low <= defaults[key] <= where.high, key
     for u in (0.0, 0.5, 0.999):
         method.make(**dict(method.presets) | {key: where.at(u) for key, where in method.space.items()})
+
+
+def test_fedamd_is_searched_at_its_own_optimum():
+    """Its default p is None, which stands for "optimal"."""
+    assert "optimal" in ALGORITHMS["fedamd"].space["p"].values

@@ -40,7 +40,7 @@ from fedamd.algorithms.base import (
     role,
 )
 from fedamd.algorithms.server import ServerStep
-from fedamd.algorithms.space import LOCAL_RATE, SERVER_RATE, Log, Space
+from fedamd.algorithms.space import LOCAL_RATE, SERVER_RATE, Choice, Space
 from fedamd.errors import FedamdError
 from fedamd.oracles.base import Batch
 from fedamd.theory.probability import optimal_nonconvex, optimal_pl
@@ -89,7 +89,7 @@ class FedAMD(ServerStep):
     cache: Literal["server", "client"] = "server"  # who keeps v^(m)
     start_up: Literal["full", "zeros", "lazy"] = "full"  # v_0: all clients' gradients; 0; the mean of those seen so far
     weights: Literal["uniform", "samples"] = "uniform"  # F as the mean over clients, or over samples
-    space: ClassVar[Space] = {"eta_l": LOCAL_RATE, "eta_s": SERVER_RATE, "p": Log(0.03, 0.5)}
+    space: ClassVar[Space] = {"eta_l": LOCAL_RATE, "eta_s": SERVER_RATE, "p": Choice(("optimal", 0.3, 0.5, 0.7, 0.9))}
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -50,6 +50,7 @@ def test_a_seed_that_diverged_counts_as_nothing():
     bad = [line("bad", 1, [0.9, 0.9], [10, 100], status="diverged"), line("bad", 2, [0.9] * 4, [10, 100])]
     told = {one.label: one for one in rank(SETTING, {"fedavg": CHEAP, "bad": bad})["rounds"]}
     assert told["bad"].diverged == 1
+    assert not told["bad"].tied
     assert told["bad"].worst == 0.0
     assert told["bad"].mean == 0.45
 

@@ -4,6 +4,7 @@
 
     fedavg = {}                                                    # the method of that name
     "FedVARP + momentum" = { name = "fedvarp", server = "momentum", search = { beta_1 = { linear = [0.5, 0.99] } } }
+    "FedAMD, sequential" = { name = "fedamd", tau = 2, search = { p = false } }    # not searched
 
 Every other file of the folder is a setting, and its name is the file's:
 
@@ -108,11 +109,13 @@ def _entrant(label: str, raw: Any) -> Entrant:
         raise FedamdError(f'{METHODS}: {label} should be a section, as in {label} = {{ name = "fedavg" }}')
     options = {"name": label} | {name: value for name, value in raw.items() if name != "search"}
     method = ALGORITHMS.find(options["name"], f"{METHODS}: {label}")
-    own = {name: _range(f"{METHODS}: {label}.search.{name}", one) for name, one in raw.get("search", {}).items()}
+    told = raw.get("search", {})
+    left_out = {name for name, one in told.items() if one is False}
+    own = {name: _range(f"{METHODS}: {label}.search.{name}", told[name]) for name in told if name not in left_out}
     for name in (*options, *own):
         if name != "name" and name not in (known := _settings_of(options["name"])):
             raise FedamdError(f"{METHODS}: {label}: {options['name']} has no {name}{suggestion(name, known)}")
-    space = {name: where for name, where in {**method.space, **own}.items() if name not in options}
+    space = {name: where for name, where in {**method.space, **own}.items() if name not in (*options, *left_out)}
     return Entrant(label, options, space)
 
 

@@ -68,7 +68,7 @@ def _table(board: Board) -> Table:
     columns = ["method", *(f"{kind} at equal {cost}" for cost in COSTS for kind in ("rank", "accuracy")), "worst seed"]
     columns += [f"{_UNITS[cost][1]} to {target:.0%}" for cost in COSTS for target in board.setting.targets]
     rows = [_row(one.label, by_label) for one in board.standings["rounds"]]
-    note = f"Not finished: {', '.join(board.open)}." if board.open else ""
+    note = f"Not finished: {'; '.join(board.open)}." if board.open else ""
     left_out = " ".join(f"Without {label}: {why}." for label, why in board.setting.without.items())
     return Table(title=board.setting.title, note=f"{note} {left_out}".strip(), columns=columns, rows=rows)
 
@@ -154,7 +154,7 @@ def choosing_page(told: Sequence[Board]) -> str:
     for board in told:
         parts += ["", f"## {board.setting.title}", "", *_verdicts(board), "", *_markdown(board)]
         if board.open:
-            parts += ["", f"Not finished: {', '.join(board.open)}."]
+            parts += ["", f"Not finished: {'; '.join(board.open)}."]
     return "\n".join(parts) + "\n"
 
 

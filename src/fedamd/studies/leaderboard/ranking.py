@@ -61,7 +61,7 @@ class Standing:
     rank: int
     seeds: tuple[float, ...]  # the accuracy of each
     diverged: int
-    tied: bool  # with the first: the paired 95 % interval of the difference contains 0
+    tied: bool  # with the first: no seed diverged, and the paired 95 % interval of the difference contains 0
     to_targets: tuple[float | None, ...]  # mean cost; None where a seed never got there
 
     @cached_property
@@ -109,7 +109,7 @@ def _ranked(setting: Setting, cost: str, curves: Mapping[str, Sequence[Curve]]) 
             place,
             seeds[label],
             sum(curve.diverged for curve in curves[label]),
-            _tied(first, seeds[label]),
+            _tied(first, seeds[label]) and not any(curve.diverged for curve in curves[label]),
             tuple(_mean_until(curves[label], cost, target) for target in setting.targets),
         )
         for place, label in enumerate(order, start=1)

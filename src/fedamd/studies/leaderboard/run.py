@@ -195,7 +195,7 @@ def run_board(
             for start in range(0, len(entrants), together):
                 for runner in runners:
                     group = _waiting(runner, entrants[start : start + together])
-                    say(f"{runner.setting.name}: {', '.join(entrant.label for entrant in group) or 'nothing to do'}")
+                    say(f"{runner.setting.name}: {'; '.join(entrant.label for entrant in group) or 'nothing to do'}")
                     report(runner, group)
         except Stopped:
             return False
