@@ -32,7 +32,12 @@ def curved() -> nn.Module:
 def test_the_fastest_that_takes_the_model_is_chosen():
     choice = choose_engine("auto", "auto", plain(), DATA)
     assert isinstance(choice.engine, VectorEngine)
-    assert choice.facts() == {"engine": "vector", "oracle": "native", "same_bits_in_any_stack": True}
+    assert choice.facts() == {
+        "engine": "vector",
+        "precision": "float32",
+        "oracle": "native",
+        "same_bits_in_any_stack": True,
+    }
 
 
 def test_why_a_faster_one_was_not_taken():
@@ -55,6 +60,7 @@ def test_a_missing_library_is_said_with_the_remedy_where_it_would_have_been_used
     ]
     assert choice.facts() == {
         "engine": "loop",
+        "precision": "float32",
         "oracle": "autograd",
         "same_bits_in_any_stack": False,
         "passed_over": {"native": "its library is not built; build it"},
@@ -90,7 +96,7 @@ def test_objects_are_taken_as_they_are():
     engine = LoopEngine(oracle)
     given = choose_engine(engine, "auto", plain(), DATA)
     assert given.engine is engine
-    assert given.facts() == {"engine": "LoopEngine"}
+    assert given.facts() == {"engine": "LoopEngine", "precision": "float32"}
 
 
 def test_ones_own_oracle_by_its_path(tmp_path, monkeypatch):

@@ -169,7 +169,7 @@ def _lockstep_groups(waiting: Sequence[tuple[Config, Path]]) -> list[list[tuple[
     groups: dict[str, list[tuple[Config, Path]]] = defaultdict(list)
     for config, folder in waiting:
         same = config.model_dump(
-            mode="json", include={"data", "model", "device", "dtype", "engine", "oracle", "micro_batch"}
+            mode="json", include={"data", "model", "device", "dtype", "engine", "oracle", "micro_batch", "precision"}
         )
         groups[json.dumps([same, data_options(config)], default=str)].append((config, folder))
     return list(groups.values())

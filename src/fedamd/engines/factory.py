@@ -9,6 +9,7 @@ from torch import nn
 from fedamd.data.base import Dataset
 from fedamd.engines.base import Engine
 from fedamd.engines.loop import LoopEngine
+from fedamd.engines.precise import STRICT, PreciseEngine, check_precision, precisely
 from fedamd.engines.vector import VectorEngine
 from fedamd.errors import FedamdError
 from fedamd.oracles.agreement import disagreement
@@ -34,25 +35,36 @@ class Choice:
     engine: Engine
     engine_name: str
     oracle: Oracle | None = None  # None where an engine was given as an object
+    precision: str = STRICT
     passed_over: dict[str, str] = field(default_factory=dict)  # oracle → why it was not taken
 
     def facts(self) -> dict[str, Any]:
         """For the records."""
-        facts: dict[str, Any] = {"engine": self.engine_name}
+        facts: dict[str, Any] = {"engine": self.engine_name, "precision": self.precision}
         if self.oracle is not None:
             facts |= {"oracle": self.oracle.name, "same_bits_in_any_stack": self.oracle.exact_in_batch}
         return facts | ({"passed_over": self.passed_over} if self.passed_over else {})
 
 
 def make_engine(
-    name: str, oracle: str | Oracle, model: nn.Module, dataset: Dataset, micro_batch: int | None = None
+    name: str,
+    oracle: str | Oracle,
+    model: nn.Module,
+    dataset: Dataset,
+    micro_batch: int | None = None,
+    precision: str = STRICT,
 ) -> Engine:
     """The engine of `choose_engine`, for whom the reasons do not matter."""
-    return choose_engine(name, oracle, model, dataset, micro_batch).engine
+    return choose_engine(name, oracle, model, dataset, micro_batch, precision).engine
 
 
 def choose_engine(
-    engine: str | Engine, oracle: str | Oracle, model: nn.Module, dataset: Dataset, micro_batch: int | None = None
+    engine: str | Engine,
+    oracle: str | Oracle,
+    model: nn.Module,
+    dataset: Dataset,
+    micro_batch: int | None = None,
+    precision: str = STRICT,
 ) -> Choice:
     """The engine over the oracle, by name or as objects; "auto" takes the fastest that can run the model.
 
@@ -61,12 +73,29 @@ def choose_engine(
     """
     if not isinstance(engine, str):
         return Choice(engine, type(engine).__name__)
-    passed_over: dict[str, str] = {}
-    made = _oracle(oracle, model, dataset, passed_over) if isinstance(oracle, str) else oracle
-    name = _engine_name(engine, made, dataset)
-    if name == "loop":
-        return Choice(LoopEngine(made, micro_batch), name, made, passed_over)
-    return Choice(VectorEngine(made, made.samples_at_once, micro_batch, made.workers()), name, made, passed_over)
+    device, passed_over = dataset.inputs.device, dict[str, str]()
+    check_precision(precision, device, next(model.parameters()).dtype)
+    if precision == "bf16" and isinstance(oracle, str):
+        oracle = _for_autocast(oracle, passed_over)
+    with precisely(STRICT, device):
+        made = _oracle(oracle, model, dataset, passed_over) if isinstance(oracle, str) else oracle
+        name = _engine_name(engine, made, dataset)
+    plain = (
+        LoopEngine(made, micro_batch)
+        if name == "loop"
+        else VectorEngine(made, made.samples_at_once, micro_batch, made.workers())
+    )
+    exact = plain if device.type == "cpu" and precision == STRICT else PreciseEngine(plain, precision, device)
+    return Choice(exact, name, made, precision, passed_over)
+
+
+def _for_autocast(oracle: str, passed_over: dict[str, str]) -> str:
+    """Kernels that are written by hand are in float32."""
+    if oracle not in (AUTO, AutogradOracle.name):
+        raise FedamdError(f'precision = "bf16" is for oracle = autograd, not {oracle}')
+    if oracle == AUTO:
+        passed_over |= {name: "it computes in float32" for name in ORACLES if name != AutogradOracle.name}
+    return AutogradOracle.name
 
 
 def _engine_name(name: str, oracle: Oracle, dataset: Dataset) -> str:

@@ -5,6 +5,7 @@ first batch. Rounding may send two computations through different sides of a ReL
 of a few may disagree; a wrong function disagrees on most.
 """
 
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -41,21 +42,27 @@ def _compared(oracle: Oracle, model: nn.Module, dataset: Dataset) -> str | None:
     x = flat_parameters(model)
     batches = _spread_out(len(dataset.inputs)).to(x.device)
     reference = AutogradOracle(deepcopy(model).double(), _excerpt(dataset, batches))
-    weights = torch.full((_SAMPLES,), 1 / _SAMPLES, dtype=x.dtype, device=x.device)
+    weights = torch.full(batches.shape, 1 / _SAMPLES, dtype=x.dtype, device=x.device)
     places = torch.arange(batches.numel(), device=x.device).view_as(batches)
-    wrong: list[str] = []
-    for samples, place in zip(batches, places, strict=True):
-        expected = reference.gradient(x.double(), Batch(place, weights.double()))
-        try:
-            got = oracle.gradient(x, Batch(samples, weights))
-        except RuntimeError as error:  # kernels that do not run here
-            return f"it fails ({str(error).strip().splitlines()[0]})"
-        distance = max(_relative(ours, theirs) for ours, theirs in zip(got, expected, strict=True))
-        if not distance <= TOLERANCE[x.dtype]:  # NaN too
-            wrong.append(f"its gradient is {distance:.1%} off autograd's in float64")
-        elif not wrong:
-            return None
-    return wrong[0] if len(wrong) > 1 else None
+    expected = [
+        reference.gradient(x.double(), Batch(place, own.double())) for place, own in zip(places, weights, strict=True)
+    ]
+    try:
+        alone = [oracle.gradient(x, Batch(*batch)) for batch in zip(batches, weights, strict=True)]
+        stacked = () if oracle.cannot_stack() else oracle.gradient(x.expand(_BATCHES, -1), Batch(batches, weights))
+    except RuntimeError as error:  # kernels that do not run here
+        return f"it fails ({str(error).strip().splitlines()[0]})"
+    for answers in (alone, list(zip(*stacked, strict=True))):
+        distances = [_distance(got, wanted) for got, wanted in zip(answers, expected, strict=False)]
+        wrong = [distance for distance in distances if not distance <= TOLERANCE[x.dtype]]  # NaN too
+        if len(wrong) > 1:
+            return f"its gradient is {wrong[0]:.1%} off autograd's in float64"
+    return None
+
+
+def _distance(got: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
+    """Of gradient and loss, whichever is further off."""
+    return max(_relative(ours, theirs) for ours, theirs in zip(got, expected, strict=True))
 
 
 def _spread_out(count: int) -> Tensor:

@@ -117,7 +117,9 @@ def engine_for(experiment: Experiment, ranks: Ranks) -> Engine:
     """The engine the config asks for, spread over the processes there are."""
     config = experiment.config
     inner = "auto" if config.engine == "distributed" else config.engine
-    engine = make_engine(inner, config.oracle, experiment.model, experiment.dataset, config.micro_batch)
+    engine = make_engine(
+        inner, config.oracle, experiment.model, experiment.dataset, config.micro_batch, config.precision
+    )
     return DistributedEngine(engine, ranks) if ranks.world > 1 else engine
 
 

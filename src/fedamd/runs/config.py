@@ -98,6 +98,9 @@ class Config(BaseModel):
     oracle: str = Field(default="auto", description="what computes gradients: auto, or one of `fedamd list oracles`")
     device: Literal["cpu", "cuda"] = Field(default="cpu", description="where gradients are computed")
     dtype: Literal["float32", "float64"] = Field(default="float32", description="the precision of everything")
+    precision: Literal["float32", "tf32", "bf16"] = Field(
+        default="float32", description="how exactly products are computed; tf32 needs a GPU"
+    )
     micro_batch: int | None = Field(default=None, ge=1, description="largest number of samples in one gradient call")
     client_store: Literal["memory", "disk"] = Field(default="memory", description="where held vectors are simulated")
 

@@ -92,7 +92,7 @@ class Participant:
         self._rounding = Rounding(settings.wire_dtype)
         self._clients = OwnData(self.samples, config.clients)
         self._algorithm: Algorithm = config.build_algorithm()
-        self._engine: Engine = make_engine("loop", config.oracle, model, data, config.micro_batch)
+        self._engine: Engine = make_engine("loop", config.oracle, model, data, config.micro_batch, config.precision)
 
     def work(self, instruction: Instruction, folder: Path) -> Answer:
         """The reply, after what this client holds from now on has been written to its disk."""

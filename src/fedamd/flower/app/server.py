@@ -183,7 +183,7 @@ def _evaluator(config: Config, task: FederatedTask, experiment: Experiment) -> E
     """What measures test loss and accuracy, where the task has test samples."""
     if task.test_data is None:
         return None
-    return make_engine("loop", "autograd", experiment.model, experiment.dataset, config.micro_batch)
+    return make_engine("loop", "autograd", experiment.model, experiment.dataset, config.micro_batch, config.precision)
 
 
 def _gather(roster: Roster, config: Config, settings: FederationSettings) -> None:
