@@ -36,10 +36,10 @@ docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 dist: $(VENV)/.dist
-	rm -rf dist build/wheel
-	$(BIN)/python -m build --quiet --sdist --outdir dist .
-	$(BIN)/python -m build --quiet --wheel --outdir build/wheel .
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel --quiet repair --wheel-dir dist build/wheel/*.whl
+	rm -rf dist build/dist && mkdir -p build
+	$(BIN)/python -m build --outdir build/dist . >build/dist.log 2>&1 || { tail build/dist.log; exit 1; }  # from the sdist
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel --quiet repair --wheel-dir dist build/dist/*.whl
+	cp build/dist/*.tar.gz dist
 	ls -l dist
 
 $(VENV)/.venv:
