@@ -87,26 +87,39 @@ def measure(clients: int, rounds: int, hidden: int | None, tls: bool, stock: boo
 
 
 class Watcher:
-    """Reads the processor's clocks when the second round is done, in the background."""
+    """Reads the processor's clocks in the background, so that those of processes that end are known, too."""
 
     def __init__(self, mark: str, out: Path) -> None:
         self._mark = mark
         self._out = out
+        self._last: dict[int, tuple[str, float]] = {}
         self._start: Counter[str] = Counter()
         self._from = 0
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._watch, daemon=True).start()
 
     def spent(self) -> tuple[Counter[str], int]:
-        """Processor seconds by program since then, and how many messages were answered in them."""
-        now = processor_seconds(processes.marked(self._mark))
+        """Processor seconds by program since the second round, and how many messages were answered in them."""
+        self._look()
+        now = self._totals()
         return Counter({name: now[name] - self._start[name] for name in now}), answered(self._out) - self._from
 
     def _watch(self) -> None:
-        while not (self._out / "metrics.jsonl").exists() or len(Folder(self._out).metrics()) < SKIPPED + 1:
-            time.sleep(0.2)
-        self._from = answered(self._out)
-        self._start = processor_seconds(processes.marked(self._mark))
+        begun = False
+        while True:
+            self._look()
+            if not begun and (self._out / "metrics.jsonl").exists() and len(Folder(self._out).metrics()) > SKIPPED:
+                begun, self._from, self._start = True, answered(self._out), self._totals()
+            time.sleep(0.3)
+
+    def _look(self) -> None:
+        for pid in processes.marked(self._mark):
+            self._last |= {pid: (name, seconds) for name, seconds in processor_seconds([pid]).items()}
+
+    def _totals(self) -> Counter[str]:
+        totals: Counter[str] = Counter()
+        for name, seconds in list(self._last.values()):
+            totals[name] += seconds
+        return totals
 
 
 def answered(out: Path) -> int:
