@@ -113,7 +113,8 @@ class Watcher:
 
     def _look(self) -> None:
         for pid in processes.marked(self._mark):
-            self._last |= {pid: (name, seconds) for name, seconds in processor_seconds([pid]).items()}
+            for program, seconds in processor_seconds([pid]).items():
+                self._last[pid] = (program, seconds)
 
     def _totals(self) -> Counter[str]:
         totals: Counter[str] = Counter()

@@ -2,9 +2,9 @@
 
     python benchmarks/federation_kills.py --rounds 100 --every 4
 
-The digits example with caching gradients held by the clients. Every few seconds a worker, a node (started again at once,
-as a supervisor would) or the server (submitted again) is killed. At the end the server's sum of the caching gradients
-is compared with the versions it has accepted, read from the clients' own disks. Prints JSON.
+The digits example with caching gradients held by the clients. Every few seconds a worker, a node (started again at
+once, as a supervisor would) or the server (submitted again) is killed. At the end the server's sum of the caching
+gradients is compared with the versions it has accepted, read from the clients' own disks. Prints JSON.
 """
 
 import argparse
