@@ -20,6 +20,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="crash", description=__doc__)
     parser.add_argument("kind", choices=("states", "faults", "mutations", "kills"))
     parser.add_argument("--limit", type=int, default=5000, help="how many cases at most, over all workloads")
+    parser.add_argument("--seconds", type=float, default=3600, help="stop after so long, and tell what there is")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help="one workload")
     given = parser.parse_args()
@@ -33,6 +34,7 @@ def main() -> int:
             return subprocess.run(command, env=shim.with_shim(library), check=False).returncode
         from crash import cases, kills
 
+        cases.PATIENCE.seconds = given.seconds
         judge = kills.kills if given.kind == "kills" else getattr(cases, given.kind)
         told = judge(Path(scratch), given.limit, given.seed, given.only)
     print(json.dumps(told | {"wrong": told["wrong"][:5], "wrong_in_all": len(told["wrong"])}, indent=2))

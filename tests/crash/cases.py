@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import sqlite3
+import time
 import traceback
 import warnings
 from collections import Counter
@@ -20,6 +21,20 @@ from fedamd.errors import FedamdWarning
 from fedamd.runs.verify import verify
 
 Told = dict[str, Any]
+
+
+class Patience:
+    """How long all workloads may take together; each has an equal share of what is left."""
+
+    seconds = 3600.0
+
+    def share(self, workloads: int) -> Callable[[], bool]:
+        """Whether the time of one of so many workloads is over."""
+        end = time.monotonic() + self.seconds / workloads
+        return lambda: time.monotonic() > end
+
+
+PATIENCE = Patience()
 
 
 def chosen(only: str | None) -> dict[str, Workload]:
@@ -83,9 +98,11 @@ def states(scratch: Path, limit: int, seed: int, only: str | None) -> Told:
         ops = record(work, whole, scratch / "journal")
         truth = work.left(whole)
         judge, chance, seen, share = Judge(), random.Random(f"{seed} {name}"), set[bytes](), limit // len(works)
-        moment = disk.Disk()
+        moment, over = disk.Disk(), PATIENCE.share(len(works))
         for number, op in enumerate(ops):
             moment.apply(op)
+            if over():
+                break
             for tree in moment.states(chance, max(3, 2 * share // len(ops))):
                 fingerprint = hashlib.sha256(repr(sorted(tree.items())).encode()).digest()
                 if fingerprint in seen or len(seen) >= share * (number + 1) / len(ops):
@@ -125,7 +142,10 @@ def faults(scratch: Path, limit: int, seed: int, only: str | None) -> Told:
         during, after = Judge(), Judge()
         every = [(kind, at) for kind in shim.KINDS for at in range(1, calls + 1)]
         random.Random(f"{seed} {name}").shuffle(every)
+        over = PATIENCE.share(len(works))
         for kind, at in every[: limit // len(works)]:
+            if over():
+                break
             folder.mkdir()
             case = f"{name}, fault {kind} at call {at}"
             during(case, partial(_begin_failing, work, folder, kind, at), _true, True)
@@ -168,8 +188,9 @@ def mutations(scratch: Path, limit: int, seed: int, only: str | None) -> Told:
         truth = work.left(whole)
         files = sorted(path for path in (whole / "run").iterdir() if not path.name.endswith("-shm"))
         chance = random.Random(f"{seed} {name} mutations")
-        judge = Judge()
-        for number in range(limit // len(works)):
+        judge, over, number = Judge(), PATIENCE.share(len(works)), 0
+        while number < limit // len(works) and not over():
+            number += 1
             folder = scratch / "mutated"
             shutil.copytree(whole, folder)
             path = folder / "run" / chance.choice(files).name
@@ -179,7 +200,7 @@ def mutations(scratch: Path, limit: int, seed: int, only: str | None) -> Told:
             judge(case, partial(work.go_on, folder), partial(work.left, folder), truth)
             shutil.rmtree(folder)
         told["wrong"] += judge.wrong
-        told["workloads"][name] = {"mutations": limit // len(works), **judge.outcomes}
+        told["workloads"][name] = {"mutations": number, **judge.outcomes}
     told["mutations"] = sum(one["mutations"] for one in told["workloads"].values())
     return told
 
