@@ -47,6 +47,7 @@ class Judge:
 
     outcomes: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
 
     def __call__(self, case: str, act: Callable[[], Any], left: Callable[[], Any], truth: Any) -> None:
         with warnings.catch_warnings(record=True) as said:
@@ -57,8 +58,9 @@ class Judge:
                 noted = any(issubclass(one.category, FedamdWarning) for one in said)
                 ending = "identical, from the checkpoint before" if noted else "identical"
                 self._count(ending if same else "wrong", None if same else f"{case}: another result")
-            except (REFUSED, OSError):
+            except (REFUSED, OSError) as error:
                 self._count("refused in words")
+                self.refusals.append(f"{case}: {error}")
             except Exception:
                 self._count("traceback", f"{case}: {traceback.format_exc()[-1500:]}")
 
@@ -116,7 +118,12 @@ def states(scratch: Path, limit: int, seed: int, only: str | None) -> Told:
                     judge(case, partial(work.go_on, folder), partial(work.left, folder), truth)
                 shutil.rmtree(folder)
         told["wrong"] += judge.wrong
-        told["workloads"][name] = {"operations": len(ops), "states": len(seen), **judge.outcomes}
+        told["workloads"][name] = {
+            "operations": len(ops),
+            "states": len(seen),
+            **judge.outcomes,
+            "refusals": judge.refusals[:5],
+        }
     told["states"] = sum(one["states"] for one in told["workloads"].values())
     return told
 

@@ -5,7 +5,7 @@ from itertools import islice
 from pathlib import Path
 
 from fedamd.errors import FedamdError
-from fedamd.files import refuse_special, sync_file, write_text
+from fedamd.files import refuse_special, sync_file, sync_folder, write_text
 from fedamd.runs.records import Record
 from fedamd.runs.sealed import Chain
 
@@ -17,6 +17,7 @@ class Metrics:
         self._path = path
         self._sealed = sealed
         self._chain = Chain(sealed)
+        self._named = False  # whether the file's name is on disk, as its lines are after `sync`
 
     @property
     def digest(self) -> str:
@@ -51,8 +52,11 @@ class Metrics:
             file.write(self._chain.line(record.to_json()) + "\n")
 
     def sync(self) -> None:
-        """All lines are on disk when this returns."""
+        """All lines are on disk when this returns, and the name of the file."""
         sync_file(self._path)
+        if not self._named:
+            sync_folder(self._path.parent)
+            self._named = True
 
     def _content(self) -> str:
         refuse_special(self._path)
