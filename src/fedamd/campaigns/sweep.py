@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedamd.callbacks import OfEach, configured
 from fedamd.campaigns.grid import Grid, Point
 from fedamd.engines.distributed import Ranks
 from fedamd.errors import FedamdError
@@ -74,7 +75,7 @@ class Entry:
     @property
     def mean(self) -> float | None:
         """Over the repetitions; None where one of them diverged, is not finished or has no value."""
-        complete = self.status == "finished" and len(self.values) == len(self.statuses)
+        complete = set(self.statuses) <= {"finished", "stopped"} and len(self.values) == len(self.statuses)
         return statistics.fmean(self.values) if complete else None
 
 
@@ -179,7 +180,8 @@ def _run_group(group: Sequence[tuple[Config, Path]], sinks: Sequence[Sink], inte
     """Drive the runs of one group together, each recording in its own folder."""
     folders = dict(open_run(config, path) for config, path in group)
     engine = engine_for(next(iter(folders)).experiment, Ranks())
-    Session(list(folders), engine, [FolderSink(folders), *sinks], interrupted=interrupted).run()
+    steered = OfEach({run: configured(run.config) for run in folders})
+    Session(list(folders), engine, [FolderSink(folders), steered, *sinks], interrupted=interrupted).run()
 
 
 def open_run(config: Config, path: Path) -> tuple[Run, Folder]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fedamd.runs.records import Record
     from fedamd.runs.run import Listener, Run
 
-EXIT = {"finished": 0, "diverged": 1, "interrupted": 130}
+EXIT = {"finished": 0, "stopped": 0, "diverged": 1, "interrupted": 130}
 
 
 def register(app: typer.Typer) -> None:

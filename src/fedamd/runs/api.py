@@ -1,6 +1,6 @@
 """Running from Python: `fedamd.run(config)`, the same thing the command line does."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from fedamd.algorithms.base import Algorithm
+from fedamd.callbacks import Guarded, OfEach, configured
 from fedamd.data.base import Dataset
 from fedamd.engines import Engine, make_engine
 from fedamd.engines.client_store import ClientStore, MemoryStore
@@ -45,12 +46,14 @@ def run(
     model: nn.Module | Mapping[str, Any] | None = None,
     algorithm: Algorithm | Mapping[str, Any] | None = None,
     listen: Listener | Sink | None = None,
+    callbacks: Sequence[Sink] = (),
     **changes: Any,
 ) -> Result:
     """Train. `config` is a TOML file, a dictionary or a `Config`; keyword arguments change its keys.
 
     `dataset`, `model` and `algorithm` are objects that stand in for the sections of those names, or sections themselves
-    (`algorithm={"name": "fedavg"}`). Records are written to the folder `out`, or kept in memory alone without one.
+    (`algorithm={"name": "fedavg"}`). `callbacks` are told what becomes of the run and may stop it.
+    Records are written to the folder `out`, or kept in memory alone without one.
 
     >>> fedamd.run(rounds=20, algorithm=fedamd.FedAMD(eta_l=0.05, tau=2)).summary["final_accuracy"]
     """
@@ -69,7 +72,7 @@ def run(
         engine = engine_for(experiment, ranks)
         _check_store(settled, out is not None, ranks)  # what cannot run leaves no folder behind
         folder = _new_folder(out, experiment)
-    return _trained(experiment, engine, ranks, folder, listen)
+    return _trained(experiment, engine, ranks, folder, listen, callbacks)
 
 
 def resume(
@@ -79,6 +82,7 @@ def resume(
     model: nn.Module | None = None,
     algorithm: Algorithm | None = None,
     listen: Listener | Sink | None = None,
+    callbacks: Sequence[Sink] = (),
     trust: bool = False,
     **changes: Any,
 ) -> Result:
@@ -98,16 +102,22 @@ def resume(
         experiment = build_experiment(config, dataset=dataset, model=model, algorithm=algorithm)
         engine = engine_for(experiment, ranks)
         _check_store(config, True, ranks)
-    return _trained(experiment, engine, ranks, opened, listen)
+    return _trained(experiment, engine, ranks, opened, listen, callbacks)
 
 
 def _trained(
-    experiment: Experiment, engine: Engine, ranks: Ranks, folder: Folder | None, listen: Listener | Sink | None
+    experiment: Experiment,
+    engine: Engine,
+    ranks: Ranks,
+    folder: Folder | None,
+    listen: Listener | Sink | None,
+    callbacks: Sequence[Sink],
 ) -> Result:
     """One run to its end, recorded in `folder` if there is one."""
     one = Run(experiment, _held(experiment.config, folder, ranks))
     kept: list[Sink] = [FolderSink({one: folder})] if folder else []
-    Session([one], engine, [*kept, *as_sinks(listen)], ranks=ranks).run()
+    told = [OfEach({one: configured(experiment.config)}), *map(Guarded, callbacks), *as_sinks(listen)]
+    Session([one], engine, [*kept, *told], ranks=ranks).run()
     load_parameters(experiment.model, one.state.x)
     summary = summarise(one, "interrupted" if one.live else one.status)
     return Result(summary, one.records, one.state.x, experiment.model, folder.path if folder else None)

@@ -29,6 +29,8 @@ _UNSAID = (
     "sampler",
     "schedules",
     "metrics",
+    "stop",
+    "callbacks",
 )  # not written where they are the paper's: runs of before they existed read the same
 COHORT = 20  # A, unless told; all clients where there are fewer
 _COMPANIONS = {  # data set → its usual partition and model
@@ -62,6 +64,20 @@ class Section(BaseModel):
         return "given" in self.options
 
 
+class Stop(BaseModel):
+    """When a run ends before its last round."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    metric: str | None = Field(default=None, description="what is watched; the first of metrics unless told")
+    target: float | None = Field(default=None, description="end when the metric has reached this")
+    patience: int | None = Field(default=None, ge=1, description="end after so many evaluations without improvement")
+    max_gradients: float | None = Field(default=None, gt=0, description="gradient samples in all")
+    max_bits: float | None = Field(default=None, gt=0, description="bits up and down in all")
+    max_simulated_seconds: float | None = Field(default=None, gt=0, description="on the clients' devices")
+    max_seconds: float | None = Field(default=None, gt=0, description="of this process's clock")
+
+
 class Config(BaseModel):
     """A run: what is trained, on whose data, how, and for how long."""
 
@@ -90,6 +106,8 @@ class Config(BaseModel):
         default=None, gt=0, lt=1, description="of every client's samples, for its own tests"
     )
     evaluate_clients_every: int | None = Field(default=None, ge=1, description="rounds between tests on every client")
+    stop: Stop = Field(default=Stop(), description="when to end early")
+    callbacks: tuple[str, ...] = Field(default=(), description="one's own, as package.module:object")
     checkpoint_every: int = Field(default=10, ge=1, description="rounds between two checkpoints")
 
     engine: Literal["auto", "loop", "vector", "distributed"] = Field(

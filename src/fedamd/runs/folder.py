@@ -167,7 +167,8 @@ class Folder:
             run.site.held.rewind(None)
         if run.t > run.config.rounds:
             raise FedamdError(f"rounds is {run.config.rounds}, but {run.t} rounds are done in {self.path}")
-        run.status = "running" if run.status == "finished" and run.t < run.config.rounds else run.status
+        ended_early = run.status in ("finished", "stopped") and run.t < run.config.rounds
+        run.status = "running" if ended_early else run.status
         if self._writes:
             self._metrics.cut(len(run.records))
             self._keep_changes(run.config)

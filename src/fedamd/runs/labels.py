@@ -15,6 +15,10 @@ EXECUTION = frozenset(  # how a run is executed and what is reported of it, not 
         "client_store",
         "checkpoint_every",
         "evaluate_every",
+        "evaluate_clients_every",
+        "metrics",
+        "stop",
+        "callbacks",
         "target_accuracy",
     }
 )

@@ -47,7 +47,7 @@ class Tally:
 
 
 class Run:
-    """A run between two rounds. `t` rounds are done; `status` is running, finished or diverged."""
+    """A run between two rounds. `t` rounds are done; `status` is running, finished, diverged or stopped."""
 
     def __init__(self, experiment: Experiment, held: ClientStore | None = None) -> None:
         config = experiment.config
@@ -58,6 +58,7 @@ class Run:
         self.started = False
         self.t = 0
         self.status = "running"
+        self.stop_reason: str | None = None  # why a callback ended the run early
         self.ledger = Ledger()
         self.start_up = Ledger()
         self.tally = Tally()
@@ -72,6 +73,11 @@ class Run:
     def checkpoint_due(self) -> bool:
         """After the round just done."""
         return self.t % self.config.checkpoint_every == 0 or not self.live
+
+    def stop(self, reason: str) -> None:
+        """End the run after the round just done; what is asked for at the last round anyway changes nothing."""
+        if self.live:
+            self.status, self.stop_reason = "stopped", reason
 
     def surviving(self, order: Order, t: int) -> Order:
         """The order for those of its clients that will reply: the others are away, fail, or miss the deadline."""

@@ -65,7 +65,7 @@ class FolderSink(Sink):
         self._folders[run].add(run, record)
 
     def end(self, run: Run, status: str) -> None:
-        if run.live:
+        if run.live or status == "stopped":  # between two checkpoints
             self._folders[run].save(run)
         self._folders[run].finish(run, status)
 

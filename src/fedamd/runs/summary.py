@@ -15,6 +15,7 @@ def summarise(run: Run, status: str) -> Summary:
     target = run.config.target_accuracy
     return {
         "status": status,
+        **({"stopped": run.stop_reason} if run.stop_reason else {}),
         "algorithm": run.config.algorithm.name,
         "rounds": run.t,
         **results(records),
