@@ -59,7 +59,7 @@ def publish(told: Sequence[Board], folder: Path) -> list[Path]:
 
 _HOW = (
     "Every method with the same budget for tuning, on seeds that are not reported. Accuracy: the mean of the last ten "
-    "evaluations, ± the 95 % interval over seeds; = tied with the first."
+    "evaluations, ± the 95 % interval over seeds, a seed that diverged counted as 0; = tied with the first."
 )
 
 
@@ -152,7 +152,9 @@ def choosing_page(told: Sequence[Board]) -> str:
         "be told from it with so few seeds.",
     ]
     for board in told:
-        parts += ["", f"## {board.setting.title}", "", *_verdicts(board), "", *_markdown(board)]
+        count = f"{len(board.reported)} of {len(board.reported) + len(board.open)} entrants, "
+        parts += ["", f"## {board.setting.title}", "", f"{count}{len(board.setting.seeds)} seeds.", ""]
+        parts += [*_verdicts(board), "", *_markdown(board)]
         if board.open:
             parts += ["", f"Not finished: {'; '.join(board.open)}."]
     return "\n".join(parts) + "\n"
