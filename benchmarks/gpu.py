@@ -13,7 +13,6 @@ from pathlib import Path
 
 import torch
 
-from fedamd.engines.distributed import Ranks
 from fedamd.runs.api import engine_for
 from fedamd.runs.config import load_config
 from fedamd.runs.experiment import build_experiment
@@ -56,7 +55,7 @@ def parity(algorithm: dict) -> float:
         runs_of(algorithm, [(0.01, 1.0, 0)], 2, **how)[0] for how in ({}, {"engine": "loop", "oracle": "autograd"})
     )
     for run in (fast, plain):
-        timed([run], engine_for(run.experiment, Ranks()))
+        timed([run], engine_for(run.experiment))
     moved = (plain.state.x - plain.experiment.x0).norm()
     return ((fast.state.x - plain.state.x).norm() / moved).item()
 
@@ -65,7 +64,7 @@ def repeated(algorithm: dict, rounds: int) -> dict[str, float]:
     """How far the same run ends from itself, over the way moved: run again alone, and as one of a grid of 18."""
     alone, again = (runs_of(algorithm, [(*RATES[0], 0)], rounds) for _ in range(2))
     grid = runs_of(algorithm, [(*pair, 0) for pair in RATES], rounds)
-    engine = engine_for(alone[0].experiment, Ranks())
+    engine = engine_for(alone[0].experiment)
     for runs in (alone, again, grid):
         timed(runs, engine)
     moved = (alone[0].state.x - alone[0].experiment.x0).norm()
@@ -90,7 +89,7 @@ def main() -> None:
         ("fedavg", {"name": "fedavg"}, 0.03),
     ):
         warm = runs_of(algorithm, [(eta_l, 1.0, 0)], 12)
-        engine = engine_for(warm[0].experiment, Ranks())
+        engine = engine_for(warm[0].experiment)
         timed(warm, engine)
         one = runs_of(algorithm, [(eta_l, 1.0, 0)], arguments.rounds)
         results[f"{name}, one run, s"] = timed(one, engine)

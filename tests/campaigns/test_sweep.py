@@ -15,9 +15,9 @@ import fedamd
 from fedamd.campaigns.grid import Grid
 from fedamd.campaigns.sweep import plan, sweep
 from fedamd.errors import FedamdError
-from fedamd.runs import checkpoint
 from fedamd.runs.config import load_config
 from fedamd.runs.folder import Folder, exclusively
+from fedamd.runs.model_file import read_vector
 
 DIGITS: dict[str, Any] = {
     "rounds": 4,
@@ -45,7 +45,7 @@ def trained(folder: Path) -> tuple[list[dict[str, Any]], torch.Tensor]:
     metrics = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     for record in metrics:
         del record["seconds"], record["check"]
-    return metrics, checkpoint.load(folder / "model.safetensors")[0]["x"]
+    return metrics, read_vector(folder / "model.safetensors")
 
 
 def numbers(record: dict[str, Any]) -> list[float]:

@@ -9,10 +9,11 @@ from typer.testing import CliRunner, Result
 
 from fedamd.campaigns.grid import Grid
 from fedamd.campaigns.sweep import plan, sweep
-from fedamd.cli import show
 from fedamd.cli.main import app, main
-from fedamd.cli.show import OverallProgress, Progress
+from fedamd.runs import progress as showing
 from fedamd.runs.config import load_config
+from fedamd.runs.progress import OverallProgress, Progress
+from fedamd.runs.records import Record
 
 SMALL = ["--set", "data.name=quadratic", "--set", "clients=5", "--set", "cohort=2", "--set", "rounds=10"]
 GRID = ["--grid", "algorithm.eta_l=0.1,1e200", "--grid", 'algorithm.pattern=["0,1", "0,0,1"]', "--grid", "seed=0,1"]
@@ -101,8 +102,8 @@ class Heard:
         return self.status == "running"
 
 
-def record(**values):
-    return {"accuracy": None, "loss": None} | values
+def record(loss=None):
+    return Record(0, loss)
 
 
 def test_runs_of_one_method_are_told_apart(capsys):
@@ -118,7 +119,7 @@ def test_runs_of_one_method_are_told_apart(capsys):
 
 def test_one_bar_for_all(monkeypatch):
     """Two of three runs have been heard of: 4 rounds of 10 done by one, the other diverged and done with its 10."""
-    monkeypatch.setattr(show, "console", show.Console(force_terminal=True, quiet=True))
+    monkeypatch.setattr(showing, "console", showing.Console(force_terminal=True, quiet=True))
     config = load_config({"rounds": 10})
     progress = OverallProgress([10, 10, 10])
     progress(Heard(config, 4), record())

@@ -22,8 +22,8 @@ from fedamd.flower.local import processes
 from fedamd.flower.local.certificates import write_client_key
 from fedamd.flower.local.launch import SuperLink, run_on, settings_for, up_in
 from fedamd.flower.local.loopback import Loopback
-from fedamd.runs import checkpoint
 from fedamd.runs.folder import MODEL, SUMMARY, Folder
+from fedamd.runs.model_file import read_vector
 
 pytestmark = [pytest.mark.flower, pytest.mark.slow, pytest.mark.timeout(900)]
 CLIENTS = 2
@@ -60,7 +60,7 @@ class Runner:
         self._wait(lambda: (self.out / SUMMARY).exists())
 
     def model(self) -> torch.Tensor:
-        return checkpoint.load(self.out / MODEL)[0]["x"]
+        return read_vector(self.out / MODEL)
 
     def records(self) -> list[dict[str, Any]]:
         return Folder.open(self.out).metrics()

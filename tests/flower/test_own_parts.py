@@ -13,8 +13,8 @@ from fedamd.flower.app.settings import flatten
 from fedamd.flower.local.inprocess import run_in_process
 from fedamd.flower.local.launch import read_app, run_on, settings_for, up_in, write_app
 from fedamd.flower.local.loopback import Loopback
-from fedamd.runs import checkpoint
 from fedamd.runs.folder import MODEL
+from fedamd.runs.model_file import read_vector
 
 ROLES = """
 from fedamd.algorithms.base import Reply, role
@@ -70,7 +70,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def model(folder: Path) -> torch.Tensor:
-    return checkpoint.load(folder / MODEL)[0]["x"]
+    return read_vector(folder / MODEL)
 
 
 def test_modules_beside_the_file_travel_with_the_run(source: Path, tmp_path: Path) -> None:

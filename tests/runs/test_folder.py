@@ -13,6 +13,7 @@ from fedamd import FedAMD
 from fedamd.errors import FedamdError, FedamdWarning
 from fedamd.runs import checkpoint
 from fedamd.runs.folder import Folder, default_folder
+from fedamd.runs.model_file import read_vector
 from fedamd.runs.sealed import read_json, sealed_json, sealed_toml
 
 CONFIG = {
@@ -59,7 +60,7 @@ def test_what_a_run_leaves(run):
 
 def test_the_config_of_a_run_repeats_it(run, tmp_path):
     again = fedamd.run(run / "config.toml", out=tmp_path / "again")
-    assert torch.equal(again.x, checkpoint.load(run / "model.safetensors")[0]["x"])
+    assert torch.equal(again.x, read_vector(run / "model.safetensors"))
 
 
 def test_the_command_of_a_killed_run_cuts_its_metrics(run):
@@ -136,7 +137,7 @@ def test_a_folder_without_a_run_cannot_be_resumed(tmp_path, name):
 
 def test_a_run_killed_before_its_first_checkpoint_begins_again(run):
     """Only the config and a few metrics are there."""
-    whole = checkpoint.load(run / "model.safetensors")[0]["x"]
+    whole = read_vector(run / "model.safetensors")
     for name in ("checkpoint.safetensors", "model.safetensors", "summary.json"):
         (run / name).unlink()
     assert torch.equal(fedamd.resume(run).x, whole)
@@ -171,7 +172,7 @@ def test_a_method_given_as_an_object_is_in_the_config(tmp_path):
 
 def test_a_run_killed_while_its_folder_was_made_can_be_begun_again(run):
     """The environment comes first, and a file that was being written may lie about."""
-    whole = checkpoint.load(run / "model.safetensors")[0]["x"]
+    whole = read_vector(run / "model.safetensors")
     for path in run.iterdir():
         if path.name != "environment.json":
             path.unlink()

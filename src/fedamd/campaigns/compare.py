@@ -69,14 +69,21 @@ def contestants(
     else:
         base = load_config(files[0] if files else None, plain)
         pairs = [(base, name) for name in algorithms]
-    configs = [_with_method(config, name, options) for config, name in pairs]
+    configs = [with_method(config, name, options) for config, name in pairs]
     return configs, list(_notes(configs, options))
 
 
 def compare(
-    configs: Sequence[Config], out: Path, target: float | None = None, listen: Listener | Sink | None = None
+    configs: Sequence[Config],
+    out: Path,
+    target: float | None = None,
+    listen: Listener | Sink | None = None,
+    objects: Sequence[Mapping[str, Any]] | None = None,
 ) -> Comparison:
-    """Run one after the other. A method that diverges does not stop the others; an interruption does."""
+    """Run one after the other. A method that diverges does not stop the others; an interruption does.
+
+    `objects` are for each config the data set, the model and the algorithm that it tells of but cannot name.
+    """
     _refuse_other_problems(configs)
     names = _distinct(labels(configs))
     aim = target or configs[0].target_accuracy or TARGET
@@ -87,18 +94,22 @@ def compare(
                 make_folder(out)
                 stack.enter_context(exclusively(out))
                 _claim(out, entries)
-        return Comparison(out, aim, _rows(entries, out, aim, listen))
+        return Comparison(out, aim, _rows(entries, objects or [{}] * len(entries), out, aim, listen))
 
 
 def _rows(
-    entries: Sequence[tuple[str, Config]], out: Path, aim: float, listen: Listener | Sink | None
+    entries: Sequence[tuple[str, Config]],
+    objects: Sequence[Mapping[str, Any]],
+    out: Path,
+    aim: float,
+    listen: Listener | Sink | None,
 ) -> list[Summary]:
-    """The methods' lines, each run begun or gone on with."""
+    """The methods' lines, each of a run that is begun or continued."""
     rows: list[Summary] = []
-    for name, config in entries:
+    for (name, config), own in zip(entries, objects, strict=True):
         folder = out / _slug(name)
         begun = (folder / CONFIG).exists()
-        result = resume(folder, listen=listen) if begun else run(config, out=folder, listen=listen)
+        result = resume(folder, listen=listen, **own) if begun else run(config, out=folder, listen=listen, **own)
         rows.append(row(name, result.summary["status"], result.metrics, aim) | {"folder": _slug(name)})
         if is_writer():
             _write(out, aim, rows)
@@ -137,7 +148,7 @@ def default_folder(parent: Path = Path("compare")) -> Path:
     return parent / f"{datetime.now():%Y%m%d-%H%M%S}-{token_hex(3)}"
 
 
-def _with_method(base: Config, name: str, options: Mapping[str, Any]) -> Config:
+def with_method(base: Config, name: str, options: Mapping[str, Any]) -> Config:
     """The base's problem with this method, and the options that it has."""
     known = _fields(name)
     own = base.algorithm.options

@@ -23,12 +23,12 @@ from typing import Any
 
 from fedamd.callbacks import OfEach, configured
 from fedamd.campaigns.grid import Grid, Point
-from fedamd.engines.distributed import Ranks
+from fedamd.engines.factory import Choice
 from fedamd.errors import FedamdError
 from fedamd.files import exclusively, make_folder, write_text
-from fedamd.runs.api import engine_for
+from fedamd.runs.api import choice_for, new_folder
 from fedamd.runs.config import Config, load_config, to_toml
-from fedamd.runs.experiment import build_experiment, data_options
+from fedamd.runs.experiment import Experiment, build_experiment, data_options
 from fedamd.runs.folder import CONFIG, SUMMARY, Folder
 from fedamd.runs.run import Listener, Run
 from fedamd.runs.sealed import read_json
@@ -113,8 +113,11 @@ def plan(
     return Plan(grid, folder, [load_config(config, dict(changes or {}) | point) for point in grid.points()])
 
 
-def sweep(planned: Plan, listen: Listener | Sink | None = None) -> Sweep:
-    """Run every point that has not ended yet, then tell which was best."""
+def sweep(planned: Plan, listen: Listener | Sink | None = None, objects: Mapping[str, Any] | None = None) -> Sweep:
+    """Run every point that has not ended yet, then tell which was best.
+
+    `objects` are the data set and the model of all points, where they are not named in the config.
+    """
     if processes() > 1:
         raise FedamdError("a sweep runs in one process: start it without torchrun")
     make_folder(planned.folder)
@@ -122,7 +125,7 @@ def sweep(planned: Plan, listen: Listener | Sink | None = None) -> Sweep:
         _claim(planned)
         for group in _lockstep_groups(planned.waiting()):
             if not interrupted():
-                _run_group(group, as_sinks(listen), interrupted)
+                _run_group(group, objects or {}, as_sinks(listen), interrupted)
         result = _result(planned)
         _write(result)
     return result
@@ -172,24 +175,35 @@ def _lockstep_groups(waiting: Sequence[tuple[Config, Path]]) -> list[list[tuple[
         same = config.model_dump(
             mode="json", include={"data", "model", "device", "dtype", "engine", "oracle", "micro_batch", "precision"}
         )
-        groups[json.dumps([same, data_options(config)], default=str)].append((config, folder))
+        made_with = None if config.data.given else data_options(config)
+        groups[json.dumps([same, made_with], default=str)].append((config, folder))
     return list(groups.values())
 
 
-def _run_group(group: Sequence[tuple[Config, Path]], sinks: Sequence[Sink], interrupted: Question) -> None:
+def _run_group(
+    group: Sequence[tuple[Config, Path]], objects: Mapping[str, Any], sinks: Sequence[Sink], interrupted: Question
+) -> None:
     """Drive the runs of one group together, each recording in its own folder."""
-    folders = dict(open_run(config, path) for config, path in group)
-    engine = engine_for(next(iter(folders)).experiment, Ranks())
+    experiments = [(build_experiment(_begun(path) or config, **objects), path) for config, path in group]
+    choice = choice_for(experiments[0][0])
+    folders = dict(_opened(experiment, path, choice) for experiment, path in experiments)
     steered = OfEach({run: configured(run.config) for run in folders})
-    Session(list(folders), engine, [FolderSink(folders), steered, *sinks], interrupted=interrupted).run()
+    Session(list(folders), choice.engine, [FolderSink(folders), steered, *sinks], interrupted=interrupted).run()
 
 
 def open_run(config: Config, path: Path) -> tuple[Run, Folder]:
     """The run of one point, new or begun."""
-    begun = (path / CONFIG).exists()
-    experiment = build_experiment(Folder.open(path).config() if begun else config)
-    folder = Folder.open(path) if begun else Folder.create(path, experiment.config, theory=experiment.theory)
-    return Run(experiment, folder.held() if config.client_store == "disk" else None), folder
+    return _opened(build_experiment(_begun(path) or config), path)
+
+
+def _opened(experiment: Experiment, path: Path, choice: Choice | None = None) -> tuple[Run, Folder]:
+    folder = Folder.open(path) if (path / CONFIG).exists() else new_folder(path, experiment, choice)
+    return Run(experiment, folder.held() if experiment.config.client_store == "disk" else None), folder
+
+
+def _begun(path: Path) -> Config | None:
+    """The config of the run in this folder, if one was begun there."""
+    return Folder.open(path).config() if (path / CONFIG).exists() else None
 
 
 def _summary(folder: Path) -> Summary:

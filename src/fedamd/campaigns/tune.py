@@ -23,7 +23,6 @@ from fedamd.algorithms.space import Choice, Range
 from fedamd.campaigns.suggest import Point, Sampler, Told
 from fedamd.campaigns.sweep import open_run
 from fedamd.engines.base import Engine
-from fedamd.engines.distributed import Ranks
 from fedamd.errors import FedamdError
 from fedamd.files import exclusively, make_folder, write_text
 from fedamd.registry import choose
@@ -232,7 +231,7 @@ class _Tuner:
         """All of these until each has spent its share, or has ended."""
         runs, budget = [run for run, _ in opened], self._plan.budget
         if self._engine is None:
-            self._engine = engine_for(runs[0].experiment, Ranks())
+            self._engine = engine_for(runs[0].experiment)
         session = Session(runs, self._engine, [FolderSink(dict(opened)), *self._sinks], interrupted=self._interrupted)
 
         def enough() -> bool:

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from fedamd.cli.names import ALGORITHMS, some_of
-from fedamd.cli.show import Progress, announce_theory, console
+from fedamd.cli.show import announce_theory, console
 from fedamd.torchrun import is_writer
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def command(
     from fedamd.report.figures import draw_costs
     from fedamd.report.stored import read_runs
     from fedamd.runs.config import parse_setting
+    from fedamd.runs.progress import Progress
 
     words: dict[str, Any] = {"rounds": rounds, "seed": seed}
     changes = dict(map(parse_setting, settings or [])) | {key: v for key, v in words.items() if v is not None}

@@ -23,27 +23,13 @@ def command(
     out: Annotated[Path | None, typer.Option(help="The HTML file (default: RUN/report.html).")] = None,
 ) -> None:
     """Write a page with curves, tables and settings that opens in any browser, offline."""
+    from fedamd.report.write import report, write_page
     from fedamd.studies.paper.publish import paper_page
 
     folders = runs or ([FOLDER] if paper else [])
     if not folders or (paper and len(folders) > 1):
         raise FedamdError("give the folders of runs, or --paper with at most one folder")
-    target = out or folders[0] / "report.html"
-    page = paper_page(folders[0]) if paper else _runs_page(folders)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise FedamdError(f"cannot write the page to {target}: {error.strerror}") from None
-    typer.echo(target)
-
-
-def _runs_page(folders: list[Path]) -> str:
-    from fedamd.report.content import page_sections, page_status, page_subtitle, page_title
-    from fedamd.report.page import build_page
-    from fedamd.report.stored import read_runs
-
-    stored = read_runs(folders)
-    return build_page(
-        page_title(stored), page_sections(stored), subtitle=page_subtitle(stored), status=page_status(stored)
-    )
+    if paper:
+        typer.echo(write_page(paper_page(folders[0]), out or folders[0] / "report.html"))
+    else:
+        typer.echo(report(folders, out))

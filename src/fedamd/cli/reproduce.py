@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedamd.cli.names import DEVICES, one_of
-from fedamd.cli.show import Progress, console
+from fedamd.cli.show import console
 from fedamd.studies.paper.experiments import EXPERIMENTS
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def command(
     out: Annotated[Path, typer.Option(help="Where finished runs are kept.")] = FOLDER,
 ) -> None:
     """Run the paper's experiments; what has been computed before is not computed again."""
+    from fedamd.runs.progress import Progress
     from fedamd.studies.paper.claims import verdicts
     from fedamd.studies.paper.publish import ALL, publish, tables_folder
     from fedamd.studies.paper.reproduce import QUICK, Protocol, chosen_experiments, only, quick, reproduce

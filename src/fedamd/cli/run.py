@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedamd.cli.names import DEVICES, ENGINES, ORACLES, one_of
-from fedamd.cli.show import Progress, announce_theory, closing_table
+from fedamd.cli.show import announce_theory, closing_table
 from fedamd.errors import FedamdError
 from fedamd.torchrun import is_writer
 
@@ -80,6 +80,7 @@ def _train(
     from fedamd.runs.api import resume, run
     from fedamd.runs.config import Config, load_config
     from fedamd.runs.folder import CONFIG, ENVIRONMENT, Folder, default_folder
+    from fedamd.runs.progress import Progress
 
     if resumed and (config or out):
         raise FedamdError(

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from fedamd.cli.show import OverallProgress, announce_theory, console
+from fedamd.cli.show import announce_theory, console
 
 if TYPE_CHECKING:
     from fedamd.campaigns.sweep import Sweep
@@ -41,6 +41,7 @@ def command(
     from fedamd.campaigns.sweep import plan, sweep
     from fedamd.report.heatmap import draw_heatmap
     from fedamd.runs.config import parse_setting
+    from fedamd.runs.progress import OverallProgress
 
     folder = out or Path("sweeps") / f"{datetime.now():%Y%m%d-%H%M%S}"
     changes = {"checkpoint_every": 50} | dict(map(parse_setting, settings or []))

@@ -1,30 +1,39 @@
 """Running from Python: `fedamd.run(config)`, the same thing the command line does."""
 
+import copy
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from fedamd.algorithms.base import Algorithm
 from fedamd.callbacks import Guarded, OfEach, configured
 from fedamd.data.base import Dataset
-from fedamd.engines import Engine, make_engine
+from fedamd.engines import Engine
 from fedamd.engines.client_store import ClientStore, MemoryStore
 from fedamd.engines.distributed import DistributedEngine, Ranks, ShardedStore, in_step, join
+from fedamd.engines.factory import Choice, choose_engine
 from fedamd.errors import FedamdError
+from fedamd.oracles.base import Oracle
 from fedamd.oracles.objective import load_parameters
 from fedamd.runs.clients_file import keep_clients
-from fedamd.runs.config import Config, load_config
-from fedamd.runs.experiment import Experiment, build_experiment
-from fedamd.runs.folder import Folder
+from fedamd.runs.config import Config, load_config, refuse_given
+from fedamd.runs.experiment import Experiment, build_experiment, build_model, load_data
+from fedamd.runs.folder import MODEL, Folder
 from fedamd.runs.given import given_sections, refuse_others, words
+from fedamd.runs.model_file import load_weights
+from fedamd.runs.progress import Progress
 from fedamd.runs.records import Record
 from fedamd.runs.run import Listener, Run
 from fedamd.runs.session import FolderSink, Session, Sink, as_sinks
 from fedamd.runs.summary import Summary, summarise
 from fedamd.torchrun import is_writer
+
+Objects = dict[str, Any]  # dataset, model and algorithm, those of them that are objects
 
 
 @dataclass(frozen=True)
@@ -42,37 +51,39 @@ def run(
     config: Config | Path | str | Mapping[str, Any] | None = None,
     *,
     out: Path | str | None = None,
-    dataset: Dataset | None = None,
-    model: nn.Module | Mapping[str, Any] | None = None,
-    algorithm: Algorithm | Mapping[str, Any] | None = None,
+    dataset: Dataset | Mapping[str, Any] | str | None = None,
+    model: nn.Module | Mapping[str, Any] | str | None = None,
+    algorithm: Algorithm | Mapping[str, Any] | str | None = None,
+    engine: Engine | str | None = None,
+    oracle: Oracle | str | None = None,
     listen: Listener | Sink | None = None,
     callbacks: Sequence[Sink] = (),
+    progress: bool = False,
     **changes: Any,
 ) -> Result:
     """Train. `config` is a TOML file, a dictionary or a `Config`; keyword arguments change its keys.
 
-    `dataset`, `model` and `algorithm` are objects that stand in for the sections of those names, or sections themselves
-    (`algorithm={"name": "fedavg"}`). `callbacks` are told what becomes of the run and may stop it.
-    Records are written to the folder `out`, or kept in memory alone without one.
+    `dataset`, `model` and `algorithm` are objects that stand in for the sections of those names, or names, or sections
+    (`algorithm={"name": "fedavg", "eta_l": 0.1}`); they are left as they are. `engine` and `oracle` are objects or
+    names. Records are written to the folder `out`, or kept in memory alone without one. How many clients there are
+    need not be said where the data set has clients of its own. `callbacks` are told what becomes of the
+    run and may stop it; `progress` shows how far it is.
 
     >>> fedamd.run(rounds=20, algorithm=fedamd.FedAMD(eta_l=0.05, tau=2)).summary["final_accuracy"]
     """
-    if model is not None and not isinstance(model, nn.Module):
-        changes["model"], model = model, None
-    if algorithm is not None and not isinstance(algorithm, Algorithm):
-        changes["algorithm"], algorithm = algorithm, None
-    given = given_sections(dataset, model, algorithm)
+    objects, named = sort_parts(dataset, model, algorithm)
+    changes |= named | {key: one for key, one in (("engine", engine), ("oracle", oracle)) if isinstance(one, str)}
     if isinstance(config, Config):
         settled = config.changed(changes) if changes else config
     else:
-        settled = load_config(config, dict(changes) | given)
+        settled = load_config(config, dict(changes) | given_sections(**objects))
     ranks = join(settled.device)
     with in_step(ranks):
-        experiment = build_experiment(settled, dataset=dataset, model=model, algorithm=algorithm)
-        engine = engine_for(experiment, ranks)
+        experiment = build_experiment(settled, **objects)
+        choice = choice_for(experiment, engine, oracle)
         _check_store(settled, out is not None, ranks)  # what cannot run leaves no folder behind
-        folder = _new_folder(out, experiment)
-    return _trained(experiment, engine, ranks, folder, listen, callbacks)
+        folder = new_folder(Path(out), experiment, choice) if out is not None else None
+    return _trained(experiment, choice.engine, ranks, folder, listen, callbacks, progress)
 
 
 def resume(
@@ -81,16 +92,20 @@ def resume(
     dataset: Dataset | None = None,
     model: nn.Module | None = None,
     algorithm: Algorithm | None = None,
+    engine: Engine | str | None = None,
+    oracle: Oracle | str | None = None,
     listen: Listener | Sink | None = None,
     callbacks: Sequence[Sink] = (),
+    progress: bool = False,
     trust: bool = False,
     **changes: Any,
 ) -> Result:
     """Go on with the run in `folder` from its last checkpoint, exactly as if it had never stopped.
 
-    Objects that stood in for sections when the run began must be given again. `trust` runs the code that the config
-    of a folder names which somebody else has made.
+    Objects that the config cannot name must be given again, and must be the same. `trust` runs the code that the
+    config of a folder names which somebody else has made.
     """
+    changes |= {key: one for key, one in (("engine", engine), ("oracle", oracle)) if isinstance(one, str)}
     opened = Folder.open(Path(folder), writes=is_writer())
     config = opened.config(changes, trust=trust)
     if opened.environment().get("given"):  # of an earlier version, whose config does not tell of the objects
@@ -100,9 +115,51 @@ def resume(
     ranks = join(config.device)
     with in_step(ranks):
         experiment = build_experiment(config, dataset=dataset, model=model, algorithm=algorithm)
-        engine = engine_for(experiment, ranks)
+        choice = choice_for(experiment, engine, oracle)
         _check_store(config, True, ranks)
-    return _trained(experiment, engine, ranks, opened, listen, callbacks)
+    return _trained(experiment, choice.engine, ranks, opened, listen, callbacks, progress)
+
+
+def load_model(
+    folder: Path | str, model: nn.Module | None = None, dataset: Dataset | None = None, trust: bool = False
+) -> nn.Module:
+    """The trained model of the run in `folder`; objects that the run's config cannot name are given again.
+
+    >>> fedamd.load_model("runs/mine")(images).argmax(-1)
+    """
+    opened = Folder.open(Path(folder))
+    path = opened.path / MODEL
+    if not path.exists():
+        raise FedamdError(f"{opened.path} has no {MODEL} yet: the run has not ended")
+    config = opened.config(trust=trust)
+    if model is None:
+        refuse_given(config.model, "model")
+        net = build_model(config, dataset or load_data(config))
+    else:
+        net = copy.deepcopy(model)
+    net = net.to(dtype=getattr(torch, config.dtype))
+    load_weights(net, path)
+    return net
+
+
+def sort_parts(
+    dataset: Dataset | Mapping[str, Any] | str | None = None,
+    model: nn.Module | Mapping[str, Any] | str | None = None,
+    algorithm: Algorithm | Mapping[str, Any] | str | None = None,
+) -> tuple[Objects, dict[str, Any]]:
+    """The parts that are objects, and the sections of those that are named."""
+    objects: Objects = {}
+    named: dict[str, Any] = {}
+    for argument, section, part in (
+        ("dataset", "data", dataset),
+        ("model", "model", model),
+        ("algorithm", "algorithm", algorithm),
+    ):
+        if isinstance(part, str | Mapping):
+            named[section] = {"name": part} if isinstance(part, str) else dict(part)
+        elif part is not None:
+            objects[argument] = part
+    return objects, named
 
 
 def _trained(
@@ -112,25 +169,39 @@ def _trained(
     folder: Folder | None,
     listen: Listener | Sink | None,
     callbacks: Sequence[Sink],
+    progress: bool,
 ) -> Result:
     """One run to its end, recorded in `folder` if there is one."""
     one = Run(experiment, _held(experiment.config, folder, ranks))
     kept: list[Sink] = [FolderSink({one: folder})] if folder else []
-    told = [OfEach({one: configured(experiment.config)}), *map(Guarded, callbacks), *as_sinks(listen)]
-    Session([one], engine, [*kept, *told], ranks=ranks).run()
+    spread = DistributedEngine(engine, ranks) if ranks.world > 1 else engine
+    told = [OfEach({one: configured(experiment.config)}), *map(Guarded, callbacks)]
+    with Progress() if progress and is_writer() else nullcontext() as shown:
+        Session([one], spread, [*kept, *told, *as_sinks(shown, listen)], ranks=ranks).run()
     load_parameters(experiment.model, one.state.x)
     summary = summarise(one, "interrupted" if one.live else one.status)
     return Result(summary, one.records, one.state.x, experiment.model, folder.path if folder else None)
 
 
-def engine_for(experiment: Experiment, ranks: Ranks) -> Engine:
-    """The engine the config asks for, spread over the processes there are."""
+def choice_for(
+    experiment: Experiment, engine: Engine | str | None = None, oracle: Oracle | str | None = None
+) -> Choice:
+    """The engine and the oracle the config asks for, or the objects given, and why no faster ones."""
     config = experiment.config
-    inner = "auto" if config.engine == "distributed" else config.engine
-    engine = make_engine(
-        inner, config.oracle, experiment.model, experiment.dataset, config.micro_batch, config.precision
+    named = "auto" if config.engine == "distributed" else config.engine
+    return choose_engine(
+        named if engine is None or isinstance(engine, str) else engine,
+        config.oracle if oracle is None or isinstance(oracle, str) else oracle,
+        experiment.model,
+        experiment.dataset,
+        config.micro_batch,
+        config.precision,
     )
-    return DistributedEngine(engine, ranks) if ranks.world > 1 else engine
+
+
+def engine_for(experiment: Experiment) -> Engine:
+    """The engine the config asks for, in this process."""
+    return choice_for(experiment).engine
 
 
 def _check_store(config: Config, has_folder: bool, ranks: Ranks) -> None:
@@ -144,10 +215,10 @@ def _held(config: Config, folder: Folder | None, ranks: Ranks) -> ClientStore:
     return ShardedStore(ranks, config.device) if ranks.world > 1 else MemoryStore()
 
 
-def _new_folder(out: Path | str | None, experiment: Experiment) -> Folder | None:
-    if out is None:
-        return None
-    folder = Folder.create(Path(out), experiment.config, is_writer(), theory=experiment.theory)
+def new_folder(path: Path, experiment: Experiment, choice: Choice | None = None) -> Folder:
+    """The folder of a run that begins."""
+    config, execution = experiment.config, choice.facts() if choice else None
+    folder = Folder.create(path, config, is_writer(), theory=experiment.theory, execution=execution)
     if is_writer():
         keep_clients(folder.path, experiment)
     return folder

@@ -152,8 +152,8 @@ class Config(BaseModel):
     def _consistent(self, info: ValidationInfo) -> "Config":
         """Whatever is named exists and takes its options. A stored config is read without importing anyone's code."""
         self._stored = bool(info.context and info.context.get("stored"))
-        if "clients" in self.model_fields_set:
-            self.refuse_large_cohort()
+        if "clients" in self.model_fields_set or self.partition.name not in ("auto", "natural"):
+            self.refuse_large_cohort()  # else the data set may say how many there are
         if ":" not in self.data.name and not self.data.given:  # a user's own is imported when it is made
             SOURCES.find(self.data.name, "data.name")
         if ":" not in self.model.name and not self.model.given:

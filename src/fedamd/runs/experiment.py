@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ from fedamd.oracles.objective import Objective, flat_parameters, own_copy
 from fedamd.runs.config import Config, refuse_given
 from fedamd.runs.evaluation import Evaluation, hold_out
 from fedamd.runs.given import given_sections
+from fedamd.runs.model_file import load_weights
 from fedamd.runs.simulated_time import SimulatedTime
 from fedamd.runs.steering import build_devices, build_sampler, build_schedules
 from fedamd.runs.theory_rates import Facts, resolve_theory
@@ -141,7 +143,12 @@ def data_options(config: Config) -> tuple[tuple[str, Any], ...]:
 def build_model(config: Config, dataset: Dataset) -> nn.Module:
     """The model the config names."""
     refuse_given(config.model, "model")
-    return seeded_model(config, lambda: models.build(config.model.name, dataset, **config.model.options))
+    options = config.model.options
+    weights = options.pop("weights", None)  # a file to start from, whatever the model
+    model = seeded_model(config, lambda: models.build(config.model.name, dataset, **options))
+    if weights is not None:
+        load_weights(model, Path(str(weights)))
+    return model
 
 
 def seeded_model(config: Config, make: Callable[[], nn.Module]) -> nn.Module:

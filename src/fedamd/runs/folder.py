@@ -6,7 +6,7 @@ metrics.jsonl                    a line for every round (round −1 is the start
 checkpoint.safetensors           the newest state a run can go on from
 checkpoint.previous.safetensors  the one before, should the newest be damaged
 held.sqlite                      what clients hold, with client_store = "disk"
-model.safetensors                the final model x
+model.safetensors                the final model, a named state_dict
 summary.json                     written when the run ends
 
 What a checkpoint relies on is on disk before it, and what it replaces goes after it: the metrics are synced, what
@@ -32,8 +32,9 @@ from fedamd.registry import importable
 from fedamd.runs import checkpoint
 from fedamd.runs.config import Config, load_config, to_toml
 from fedamd.runs.environment import differences, environment
-from fedamd.runs.identity import CHANGEABLE, identity, parameter_shapes, refuse_other
+from fedamd.runs.identity import CHANGEABLE, identity, refuse_other
 from fedamd.runs.metrics import Metrics
+from fedamd.runs.model_file import save_model
 from fedamd.runs.records import Record
 from fedamd.runs.run import Run
 from fedamd.runs.sealed import FORMAT, is_sealed_toml, read_json, sealed_json, sealed_toml
@@ -63,10 +64,12 @@ class Folder:
         writes: bool = True,
         given: Mapping[str, str] | None = None,
         theory: Mapping[str, Any] | None = None,
+        execution: Mapping[str, Any] | None = None,
     ) -> "Folder":
         """A new folder for a new run, locked until `alone` ends; one that already holds something is left alone.
 
-        `given` are the objects that stand in for sections of the config, in words; `theory` is what theory settled.
+        `given` are the objects that stand in for sections of the config, in words; `theory` is what theory settled,
+        `execution` which engine and oracle were taken, and why no faster one.
         """
         if not writes:
             return cls(path, writes)
@@ -76,6 +79,7 @@ class Folder:
             lock.enter_context(exclusively(path))
             refuse_taken(path)  # another process may have been faster
             told = environment(config) | {"given": dict(given or {}), "theory": dict(theory or {})}
+            told |= {"execution": dict(execution or {})}
             told["signature"] = signature(config.plain(), told["modules"])
             write_text(path / ENVIRONMENT, sealed_json(told))
             write_text(path / CONFIG, sealed_toml(to_toml(config.plain())))  # last: from now on this is a run
@@ -196,9 +200,7 @@ class Folder:
         """The summary and the final model."""
         summary = summarise(run, status)
         if self._writes:
-            checkpoint.save(
-                self.path / MODEL, {"x": run.state.x}, {"parameters": parameter_shapes(run.experiment.model)}
-            )
+            save_model(self.path / MODEL, run.experiment.model, run.state.x)
             write_text(self.path / SUMMARY, sealed_json(summary))
         return summary
 

@@ -13,7 +13,6 @@ from statistics import fmean
 from typing import Any
 
 from fedamd.engines.base import Engine
-from fedamd.engines.distributed import Ranks
 from fedamd.errors import FedamdError
 from fedamd.registry import choose
 from fedamd.runs.api import engine_for
@@ -80,7 +79,7 @@ class Runner:
         lockstep = [self._run(trial) for trial in missing]
         keeping = _Keeping(self, dict(zip(map(id, lockstep), missing, strict=True)), curve)
         if self.engine is None:
-            self.engine = engine_for(lockstep[0].experiment, Ranks())
+            self.engine = engine_for(lockstep[0].experiment)
         Session(lockstep, self.engine, [keeping], interrupted=self.stop).run()
         if any(run.live for run in lockstep):
             raise Stopped

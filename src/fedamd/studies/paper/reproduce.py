@@ -18,7 +18,6 @@ from typing import Any
 
 from fedamd.data import where
 from fedamd.engines.base import Engine
-from fedamd.engines.distributed import Ranks
 from fedamd.errors import FedamdError
 from fedamd.registry import choose
 from fedamd.runs.api import engine_for
@@ -179,7 +178,7 @@ class _Runner:
         runs = [Run(build_experiment(config)) for config in configs]
         problem = (configs[0].data.name, configs[0].model.name)
         if problem not in self.engines:
-            self.engines[problem] = engine_for(runs[0].experiment, Ranks())
+            self.engines[problem] = engine_for(runs[0].experiment)
         Session(runs, self.engines[problem], as_sinks(self.listen), interrupted=self.interrupted).run()
         return [run for run in runs if run.status != "running"]
 
