@@ -120,6 +120,29 @@ def test_a_client_that_stays_silent_costs_one_deadline_not_one_a_round(federatio
     assert [one.metrics()[t].extras["skipped"] for t in range(12)] == [0, 0, *[1] * 10]
 
 
+def test_no_work_piles_up_for_a_silent_client(federation: Make) -> None:
+    """Eleven rounds in an instant, after the one in which it let the deadline pass: it is asked once more, not eleven
+    times; what it answers at last brings it back."""
+    raw = raw_config("client") | {"rounds": 13, "cohort": 4}
+    one = federation(raw, deadline=100)
+    silent: list[tuple[Message, Answer]] = []
+
+    def later(message: Message, answer: Answer) -> None:
+        silent.append((message, answer))
+
+    def wakes(_: Message, answer: Answer) -> Message | None:
+        for message, work in silent:
+            one.grid.deliver(message, work())
+        silent.clear()
+        return answer()
+
+    one.grid.faults = {(t, CLIENT): later for t in range(1, 10)} | {(9, 0): wakes}
+    one.lead()
+    asked = [m.content["header"]["t"] for m in one.grid.instructions if m.content["header"]["client"] == CLIENT]
+    assert asked == [-1, 0, 1, 2, 10, 11, 12]
+    assert [one.metrics()[t].missing for t in range(13)] == [0, *[1] * 9, 0, 0, 0]
+
+
 def test_a_silent_client_that_answers_again_is_waited_for_again(federation: Make) -> None:
     """Silent in round 1, in time (before the others are through) in round 2, slow again in round 3."""
     raw = raw_config("client") | {"cohort": 4}

@@ -115,6 +115,14 @@ def test_a_worker_that_fails_is_told_at_once_and_the_next_message_is_answered(
     assert str(trouble) in caplog.text, "and on this machine, too"
 
 
+def test_a_message_whose_time_is_over_costs_no_worker(monkeypatch: pytest.MonkeyPatch, messages: list[Message]) -> None:
+    for message in messages:
+        message.metadata.created_at -= 200
+    link = FakeLink(messages)
+    serve(monkeypatch, link, FakeWorkers())
+    assert ["its time was over" in reply.error.reason for reply in link.replies] == [True, True]
+
+
 def test_an_app_nobody_trusted_has_signed_does_not_run(
     monkeypatch: pytest.MonkeyPatch, messages: list[Message]
 ) -> None:

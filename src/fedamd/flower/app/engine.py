@@ -1,7 +1,8 @@
 """Exchanges over a Flower Grid: every order becomes a message to each of its clients, every reply a row of the answer.
 
 An exchange closes when all have replied, when the share `close_at` has, or at the deadline with what has come. A client
-that let a deadline pass is silent until it is heard of again: it is asked like any other, but nobody waits for it.
+that let a deadline pass is silent until it is heard of again: it is asked once in a deadline's time, so that no work
+piles up for the day it comes back, and nobody waits for it.
 Below the quorum (`min_replies`) those that are missing are asked again, up to `attempts` times in all; then the run
 stops, and goes on from its last checkpoint when it is started again. In the start-up pass whoever is connected is asked
 so often. Replies are checked against a rehearsal of their role; whatever is not exactly that is dropped.
@@ -88,6 +89,7 @@ class FlowerEngine(Engine):
         self._numbers = itertools.count(epoch << 32)
         self._evaluator = evaluator
         self._overdue: dict[str, int] = {}  # message → node
+        self._asked_at: dict[int, float] = {}  # node → when
         self.renewing = False  # whether this start-up pass is not the run's first
         self.lost: set[int] = set()  # clients that have lost what they held
         self.events: Counter[str] = Counter()
@@ -177,18 +179,29 @@ class FlowerEngine(Engine):
     def _post_all(self, request: Request, asked: list[tuple[Order, int]], forms: dict[str, Form]) -> dict[str, Parcel]:
         present = self._roster.present()
         self.events["absent"] += sum(client not in present for _, client in asked)
+        resting = self._resting({present[client] for _, client in asked if client in present})
+        self.events["skipped"] += sum(present.get(client) in resting for _, client in asked)
         payloads = {order.role.name: self._payload(order) for order in request.exchange.orders}
         parcels = [
             Parcel(order, client, present[client], next(self._numbers), forms[order.role.name])
             for order, client in asked
-            if client in present
+            if client in present and present[client] not in resting
         ]
+        self._asked_at |= {parcel.node: self._post.now() for parcel in parcels}
         contents = [write_instruction(self._header(request, one), payloads[one.order.role.name]) for one in parcels]
         self.wire["wire_bits_down"] += 8 * sum(map(size, contents))
         letters = [(parcel.node, content) for parcel, content in zip(parcels, contents, strict=True)]
         ids = self._post.send(letters, "train", _OVERLAP * self._settings.deadline, f"{request.t}")
         self.events["absent"] += ids.count("")
         return {number: parcel for number, parcel in zip(ids, parcels, strict=True) if number}
+
+    def _resting(self, nodes: set[int]) -> set[int]:
+        """Those of these nodes that are not asked now: silent, and asked not long ago. If all are silent, nobody."""
+        silent = nodes & self._roster.silent
+        if silent == nodes:
+            return set()
+        since = self._post.now() - self._settings.deadline
+        return {node for node in silent if self._asked_at.get(node, since) > since}
 
     def _payload(self, order: Order) -> dict[str, Any]:
         return write_payload(self._rounding.narrow(order.payload, length_of(order)), order.batches)
@@ -256,8 +269,8 @@ class FlowerEngine(Engine):
         """Replies to exchanges that are closed: too late to count, worth knowing."""
         for number, reply in self._post.fetch(list(self._overdue)).items():
             node = self._overdue.pop(number)
-            if reply is None or reply.has_content():
-                self.events["late"] += 1
+            self.events["late"] += reply is None or reply.has_content()
+            if reply is None or reply.metadata.src_node_id == node:  # not the SuperLink, which answers for the dead
                 self._roster.silent.discard(node)
 
 

@@ -107,9 +107,11 @@ class Node:
         metadata = parcel.message.metadata
         if known.refusal:
             return _failed(parcel.message, ErrorCode.INVALID_FAB, known.refusal)
-        life = metadata.created_at + metadata.ttl - time.time() + _GRACE
+        life = metadata.created_at + metadata.ttl - time.time()
+        if life <= 0:
+            return _failed(parcel.message, ErrorCode.CLIENT_APP_CRASHED, "the message came when its time was over")
         try:
-            return self._workers.ask(known.job, known.fab, parcel, max(life, _GRACE))
+            return self._workers.ask(known.job, known.fab, parcel, life + _GRACE)
         except (WorkerDied, WorkerHung) as error:
             return _failed(parcel.message, ErrorCode.CLIENT_APP_CRASHED, str(error))
 
