@@ -13,7 +13,7 @@ from fedamd.data import Dataset, Partition
 from fedamd.data.augment import FlipCrop
 from fedamd.engines.factory import make_engine
 from fedamd.engines.loop import LoopEngine
-from fedamd.engines.vector import VectorEngine, _rounded_up
+from fedamd.engines.vector import VectorEngine
 from fedamd.models import Logistic
 from fedamd.oracles import native
 from fedamd.oracles.autograd import AutogradOracle
@@ -235,8 +235,14 @@ def test_a_model_that_cannot_be_vectorised_falls_back_to_the_loop(labelled, capl
     assert result.summary["status"] == "finished"
 
 
-def test_rows_are_rounded_up_by_a_quarter_at_most():
-    rounded = [_rounded_up(rows) for rows in range(1, 300)]
-    assert rounded[:16] == [1, 2, 3, 4, 5, 6, 7, 8, 10, 10, 12, 12, 14, 14, 16, 16]
-    assert all(rows <= up <= 1.25 * rows for rows, up in enumerate(rounded, start=1))
-    assert rounded == sorted(rounded)
+def test_a_method_in_pieces_is_the_method(labelled):
+    """Full batches of 1 to 7 samples in pieces of two."""
+    for method in (
+        FedAMD(eta_l=0.1, steps=3, small_batch="full", tau=2),
+        FedAMD(eta_l=0.1, steps=2, small_batch=3, p=0.5, cache="client"),
+    ):
+        looped, cut = begin(labelled, method), begin(labelled, method)
+        (expected,) = finished(LoopEngine(oracle(looped)), looped)
+        (got,) = finished(VectorEngine(oracle(cut), samples_at_once=8, piece=2), cut)
+        torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
+        assert_same(cut, looped)

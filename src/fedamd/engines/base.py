@@ -1,6 +1,6 @@
 """What an engine is, and what all engines share: drawing batches, keeping losses, accepting replies."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +12,8 @@ from fedamd.algorithms.base import Answers, Batches, Exchange, Gradient, Order, 
 from fedamd.data.base import Clients
 from fedamd.draw import Purpose
 from fedamd.engines.client_store import ClientStore
-from fedamd.oracles.base import Batch, Oracle, Stepper
+from fedamd.engines.pieces import Cut, in_pieces
+from fedamd.oracles.base import Batch, Stepper
 
 
 @dataclass(frozen=True)
@@ -54,38 +55,51 @@ class Engine(Protocol):
         return {}
 
 
-class RecordingGradient(Gradient):
-    """∇f_i over an oracle, in micro-batches if asked, remembering for each batch the loss last seen on it."""
+class Gradients(Protocol):
+    """What clients need of an oracle."""
 
-    def __init__(self, oracle: Oracle, micro_batch: int | None = None) -> None:
+    def gradient(self, x: Tensor, batch: Batch) -> tuple[Tensor, Tensor]: ...
+
+    def difference(self, x: Tensor, previous: Tensor, batch: Batch) -> tuple[Tensor, Tensor]: ...
+
+    def loss(self, x: Tensor, batch: Batch) -> Tensor: ...
+
+
+class RecordingGradient(Gradient):
+    """∇f_i over an oracle, in micro-batches if asked, remembering for each batch the loss last seen on it.
+
+    Batches that are cut are taken `pieces_at_once`.
+    """
+
+    def __init__(self, oracle: Gradients, micro_batch: int | None = None, pieces_at_once: int = 1) -> None:
         self._oracle = oracle
         self._micro_batch = micro_batch
+        self._pieces_at_once = pieces_at_once
         self._stepper = oracle if isinstance(oracle, Stepper) and micro_batch is None else None
         self._losses: dict[int, Tensor] = {}
 
     def __call__(self, x: Tensor, batch: Batch) -> Tensor:
-        gradient, self._losses[id(batch)] = _summed(self._oracle.gradient(x, part) for part in self._parts(batch))
+        gradient, self._losses[id(batch)] = self._sum(self._oracle.gradient, batch, x)
         return gradient
 
     def difference(self, x: Tensor, previous: Tensor, batch: Batch) -> Tensor:
         if x is previous:
             self._see_loss(x, batch)
             return torch.zeros_like(x)
-        parts = self._parts(batch)
-        gradient, self._losses[id(batch)] = _summed(self._oracle.difference(x, previous, part) for part in parts)
+        gradient, self._losses[id(batch)] = self._sum(self._oracle.difference, batch, x, previous)
         return gradient
 
     def corrected(self, g: Tensor, x: Tensor, previous: Tensor, batch: Batch) -> Tensor:
         if x is previous:
             self._see_loss(x, batch)
             return g
-        if self._stepper is None:
+        if self._stepper is None or isinstance(batch, Cut):
             return super().corrected(g, x, previous, batch)
         g, self._losses[id(batch)] = self._stepper.corrected(g, x, previous, batch)
         return g
 
     def step(self, x: Tensor, eta: Tensor, batch: Batch) -> Tensor:
-        if self._stepper is None:
+        if self._stepper is None or isinstance(batch, Cut):
             return super().step(x, eta, batch)
         x, self._losses[id(batch)] = self._stepper.step(x, eta, batch)
         return x
@@ -95,10 +109,15 @@ class RecordingGradient(Gradient):
         return torch.stack(list(self._losses.values())).mean(0) if self._losses else None
 
     def _see_loss(self, x: Tensor, batch: Batch) -> None:
-        (self._losses[id(batch)],) = _summed((self._oracle.loss(x, part),) for part in self._parts(batch))
+        (self._losses[id(batch)],) = self._sum(lambda x, part: (self._oracle.loss(x, part),), batch, x)
+
+    def _sum(self, compute: Callable[..., tuple[Tensor, ...]], batch: Batch, *points: Tensor) -> tuple[Tensor, ...]:
+        """Over the parts of a batch: its weights sum to one, so what the parts give simply adds up."""
+        if isinstance(batch, Cut):
+            return in_pieces(compute, points, batch, self._pieces_at_once)
+        return _summed(compute(*points, part) for part in self._parts(batch))
 
     def _parts(self, batch: Batch) -> list[Batch]:
-        """The weights of a batch sum to one, so the gradients of its parts simply add up."""
         if self._micro_batch is None:
             return [batch]
         tensors = [batch.samples, batch.weights, *([] if batch.keys is None else [batch.keys])]

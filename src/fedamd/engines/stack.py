@@ -1,16 +1,18 @@
 """Many clients as one: the inputs of a role for n clients, stacked, and the role played once for all of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from threading import Lock
 
 import torch
 from torch import Tensor
 
 from fedamd import draw
-from fedamd.algorithms.base import Order, Role, Task, Values
+from fedamd.algorithms.base import Batches, Order, Role, Task, Values
 from fedamd.draw import Purpose
 from fedamd.engines.base import (
+    Gradients,
     RecordingGradient,
     Request,
     address,
@@ -20,7 +22,8 @@ from fedamd.engines.base import (
     like_x,
     sample_keys,
 )
-from fedamd.oracles.base import Batch, Oracle
+from fedamd.engines.pieces import WIDEST, Cut, widened
+from fedamd.oracles.base import Batch
 from fedamd.transfer import upload
 
 
@@ -35,6 +38,8 @@ class Stack:
     samples: list[Tensor]  # one (n, size) for every batch
     weights: list[Tensor]
     keys: list[Tensor]  # as the samples, for an oracle that is keyed; else none
+    lengths: list[tuple[int, ...]]  # likewise, how many samples of each row are real
+    pieces: list[int | None]  # likewise, how wide the pieces are it is to be taken in; None: whole
 
     def tensors(self) -> list[Tensor]:
         """All of them, in one order."""
@@ -52,15 +57,38 @@ class Stack:
             [next(rest) for _ in self.samples],
             [next(rest) for _ in self.weights],
             [next(rest) for _ in self.keys],
+            self.lengths,
+            self.pieces,
         )
 
     def rows(self, start: int, stop: int) -> "Stack":
-        return self.map([tensor[start:stop] for tensor in self.tensors()])
+        part = self.map([tensor[start:stop] for tensor in self.tensors()])
+        return replace(part, lengths=[lengths[start:stop] for lengths in self.lengths])
 
     @property
-    def samples_each(self) -> int:
-        """Of all batches of one client, padding included."""
-        return sum(samples.shape[-1] for samples in self.samples)
+    def cut(self) -> bool:
+        """Whether some batch is to be taken in pieces."""
+        return any(self.pieces)
+
+    @property
+    def widest(self) -> int:
+        """The most samples of one row that a gradient is asked for in one call."""
+        widths = (piece or samples.shape[-1] for piece, samples in zip(self.pieces, self.samples, strict=True))
+        return max(widths, default=1)
+
+    @cached_property
+    def real(self) -> list[int]:
+        """How many samples each client works on, padding left out."""
+        return [sum(own) for own in zip(*self.lengths, strict=True)] or [1] * len(self)
+
+    def batches(self) -> list[Batch]:
+        """As roles get them."""
+        keys = self.keys or [None] * len(self.samples)
+        together = zip(self.samples, self.weights, keys, self.lengths, self.pieces, strict=True)
+        return [
+            Batch(*batch) if piece is None else Cut(*batch, lengths=lengths, piece=piece)
+            for *batch, lengths, piece in together
+        ]
 
     def __len__(self) -> int:
         return len(self.noise)
@@ -112,7 +140,9 @@ class Assembly:
         return self._whole
 
 
-def play_stacked(role: Role, stack: Stack, oracle: Oracle, micro_batch: int | None) -> Outcome:
+def play_stacked(
+    role: Role, stack: Stack, oracle: Gradients, micro_batch: int | None, pieces_at_once: int = 1
+) -> Outcome:
     """The role's function, once, for all clients of the stack."""
     width = next(iter(stack.sent.values()))
 
@@ -120,18 +150,20 @@ def play_stacked(role: Role, stack: Stack, oracle: Oracle, micro_batch: int | No
         return draw.uniforms(stack.noise, count, width.dtype)
 
     task = Task(**stack.sent, held=Values(**stack.held), fresh=stack.fresh, uniforms=uniforms)
-    grad = RecordingGradient(oracle, micro_batch)
-    parts = (stack.samples, stack.weights, *([stack.keys] if stack.keys else []))
-    batches = [Batch(*part) for part in zip(*parts, strict=True)]
-    reply = role.run(task, batches, grad)
+    grad = RecordingGradient(oracle, micro_batch, pieces_at_once)
+    reply = role.run(task, stack.batches(), grad)
     finite = finite_rows([*reply.values.values(), *reply.held.values()])
     return Outcome(reply.values, reply.held, finite, grad.mean_loss(), reply.bits)
 
 
-def stack_orders(requests: Sequence[Request], orders: Sequence[Order], keyed: bool = False) -> Stack:
+def stack_orders(
+    requests: Sequence[Request], orders: Sequence[Order], keyed: bool = False, piece: int | None = None
+) -> Stack:
     """Orders of one role, one from each request, as one stack: first request's clients first.
 
     `keyed`: with the address of each sample's own draws.
+    With `piece`, wide batches are to be taken in pieces of that width, and others are as wide as they were asked for:
+    few widths ever occur, whoever is in the stack.
     """
     x, counts = like_x(orders[0]), [len(order.clients) for order in orders]
     device = x.device
@@ -157,14 +189,22 @@ def stack_orders(requests: Sequence[Request], orders: Sequence[Order], keyed: bo
     samples: list[Tensor] = []
     weights: list[Tensor] = []
     keys: list[Tensor] = []
+    lengths: list[tuple[int, ...]] = []
+    pieces: list[int | None] = []
     owned = [request.site.clients.sizes[client] for request, order in together for client in order.clients]
     for index, asked in enumerate(orders[0].batches):
         position, real = batch_positions(words(Purpose.BATCH, index), clients, owned, asked)
+        taken = None if piece is None or (asked.size != "full" and asked.size <= WIDEST) else piece
+        if piece is not None:
+            width = asked.size if taken is None else -(-position.shape[-1] // taken) * taken
+            position, real = widened(position, int(width)), widened(real, int(width))
         numbers = _gather(requests, counts, clients, position)
         samples += list(numbers.unbind(1))
         weights += list(batch_weights(real, x.dtype).unbind(1))
         if keyed:
             keys += list(sample_keys(words(Purpose.SAMPLE, index), clients, position).unbind(1))
+        lengths += [tuple(Batches(1, asked.size).samples(size) for size in owned)] * asked.count
+        pieces += [taken] * asked.count
     return Stack(
         {name: sent(name) for name in orders[0].payload},
         held,
@@ -173,6 +213,8 @@ def stack_orders(requests: Sequence[Request], orders: Sequence[Order], keyed: bo
         samples,
         weights,
         keys,
+        lengths,
+        pieces,
     )
 
 

@@ -2,15 +2,16 @@
 
 Orders of the same role with the same batches are merged, whichever runs they come from; each row keeps its own model,
 data, cohort, seed and learning rate. On CUDA the role's whole local loop is captured in a graph for each number of
-rows, rounded up so that changing numbers of miners seldom capture anew.
+rows, rounded up so that changing numbers of miners seldom capture anew; of large models, and for batches in pieces, the
+gradient alone is.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
-from itertools import islice, pairwise
+from dataclasses import dataclass, replace
+from itertools import accumulate, islice, pairwise
 from queue import SimpleQueue
 from typing import Any
 
@@ -18,20 +19,32 @@ import torch
 from torch import Tensor
 
 from fedamd.algorithms.base import Answers, Order, Replies, Role
-from fedamd.engines.base import Engine, Request, accepted
+from fedamd.engines.base import Engine, Request, accepted, like_x
+from fedamd.engines.captured import MOST_GRAPHS, CapturedOracle, recorded, rounded_up
+from fedamd.engines.pieces import PIECE
 from fedamd.engines.stack import Assembly, Outcome, Stack, play_stacked, stack_orders
+from fedamd.errors import FedamdError
 from fedamd.oracles.base import Oracle
+
+LARGE = 1 << 20  # parameters from which on a step takes so long that recording the steps one by one costs nothing
 
 
 class VectorEngine(Engine):
     """Plays stacks of clients.
 
     `samples_at_once` bounds how many samples one gradient call works on. With `workers`, an oracle for each, chunks of
-    clients are played side by side in threads: for oracles that release Python's lock and use one core each.
+    clients are played side by side in threads: for oracles that release Python's lock and use one core each. Where the
+    device runs out of memory, fewer rows are taken at once from then on. Wide batches are taken in pieces of `piece`
+    samples: on CUDA, or where it is given.
     """
 
     def __init__(
-        self, oracle: Oracle, samples_at_once: int, micro_batch: int | None = None, workers: Sequence[Oracle] = ()
+        self,
+        oracle: Oracle,
+        samples_at_once: int,
+        micro_batch: int | None = None,
+        workers: Sequence[Oracle] = (),
+        piece: int | None = None,
     ) -> None:
         self._oracle = oracle
         self._samples_at_once = samples_at_once
@@ -43,8 +56,12 @@ class VectorEngine(Engine):
             if workers
             else None
         )
-        self._graphs: dict[Hashable, _Graph] = {}
+        self._piece = piece
+        self._captured = CapturedOracle(oracle)
+        self._graphs: OrderedDict[Hashable, _Graph] = OrderedDict()  # the one not used for longest first
         self._pool: Any = None  # graphs are replayed one after the other and can share their memory
+        self._captures = 0
+        self._rows = 1  # of all stacks of the exchange
 
     def execute(self, requests: Sequence[Request]) -> list[Answers]:
         with self._at_work():
@@ -57,9 +74,15 @@ class VectorEngine(Engine):
         answers: list[dict[str, Replies]] = [{} for _ in requests]
         groups = _merge(requests)
         stacks = [
-            stack_orders([requests[index] for index, _ in group], [order for _, order in group], self._oracle.keyed)
+            stack_orders(
+                [requests[index] for index, _ in group],
+                [order for _, order in group],
+                self._oracle.keyed,
+                self._piece_of(group),
+            )
             for group in groups
         ]
+        self._rows = sum(map(len, stacks))
         outcomes = self._play([group[0][1].role for group in groups], stacks)
         for group, outcome, finite in zip(groups, outcomes, _finite(outcomes), strict=True):
             for (index, order), part, fine in _divided(group, outcome, finite):
@@ -76,6 +99,20 @@ class VectorEngine(Engine):
             losses, accuracies = self._oracle.evaluate(torch.stack(list(xs)))
             return [(loss, accuracy) for loss, accuracy in torch.stack([losses, accuracies], -1).tolist()]
 
+    def extras(self, t: int) -> Mapping[str, float]:  # noqa: ARG002
+        """On CUDA: how many graphs are held, how many were ever captured, and the device memory taken at most."""
+        if not torch.cuda.is_available() or not (self._graphs or len(self._captured)):
+            return {}
+        return {
+            "graphs": len(self._graphs) + len(self._captured),
+            "captures": self._captures + self._captured.captures,
+            "device_memory": torch.cuda.max_memory_allocated(),
+        }
+
+    def _piece_of(self, group: Sequence[tuple[int, Order]]) -> int | None:
+        piece = self._piece or (PIECE if like_x(group[0][1]).is_cuda else None)
+        return min(piece, self._micro_batch or piece) if piece else None
+
     def _play(self, roles: Sequence[Role], stacks: Sequence[Stack]) -> list[Outcome]:
         """Every role with its stack, in chunks of rows. The largest come first, so that workers end together."""
         assemblies = [Assembly(len(stack)) for stack in stacks]
@@ -91,7 +128,7 @@ class VectorEngine(Engine):
         def work(oracle: Oracle) -> None:
             waiting.put(None)  # behind all chunks, once for every worker
             for chunk in iter(waiting.get, None):
-                chunk.assembly.put(chunk.start, self._play_chunk(chunk, oracle))
+                self._play_in_memory(chunk, oracle)
 
         if self._threads is None:
             work(self._oracle)
@@ -101,17 +138,56 @@ class VectorEngine(Engine):
 
     def _bounds(self, stack: Stack) -> list[int]:
         """Where the chunks of a stack begin and end: as even as can be, and as many for one worker as for another."""
-        widest = max((samples.shape[-1] for samples in stack.samples), default=1)
-        rows = max(1, self._samples_at_once // min(widest, self._micro_batch or widest))
+        rows = max(1, self._samples_at_once // min(stack.widest, self._micro_batch or stack.widest))
         workers = max(1, len(self._workers))
         count = min(len(stack), -(-len(stack) // (rows * workers)) * workers)
-        return [len(stack) * chunk // count for chunk in range(count + 1)]
+        if not self._workers:
+            return [len(stack) * chunk // count for chunk in range(count + 1)]
+        return _even(stack.real, count)
+
+    def _play_in_memory(self, chunk: "_Chunk", oracle: Oracle) -> None:
+        """Play a chunk and put its outcome in its place; in halves where the device has no memory for it."""
+        try:
+            chunk.assembly.put(chunk.start, self._play_chunk(chunk, oracle))
+            return
+        except torch.OutOfMemoryError as error:
+            rows = chunk.stop - chunk.start
+            if rows == 1:
+                raise FedamdError(
+                    f"the device has no memory for one client of a model with {self._oracle.dimension:,} parameters on "
+                    f"{chunk.stack.widest} samples at once; set micro_batch to a smaller number ({error})"
+                ) from error
+        self._make_room()
+        self._samples_at_once = max(1, rows // 2 * chunk.stack.widest)
+        middle = chunk.start + rows // 2
+        for start, stop in ((chunk.start, middle), (middle, chunk.stop)):
+            self._play_in_memory(replace(chunk, start=start, stop=stop), oracle)
+
+    def _make_room(self) -> None:
+        self._graphs.clear()
+        self._captured.clear()
+        self._pool, self._rows = None, 1
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
 
     def _play_chunk(self, chunk: "_Chunk", oracle: Oracle) -> Outcome:
         role, stack = chunk.role, chunk.stack.rows(chunk.start, chunk.stop)
+        large = oracle.dimension >= LARGE
+        if stack.cut or (large and stack.noise.is_cuda):
+            return self._play_steps(role, stack, large)
         if not stack.noise.is_cuda:
             return play_stacked(role, stack, oracle, self._micro_batch)
-        rows = _rounded_up(len(stack))
+        return self._graph(role, stack, oracle)(stack)
+
+    def _play_steps(self, role: Role, stack: Stack, large: bool) -> Outcome:
+        """With graphs of the gradient alone: all pieces at once of a small model, of a large one as many as rows."""
+        rows = max(1, min(self._samples_at_once // stack.widest, self._rows if large else 1 << 12))
+        if large:
+            self._captured.reserve(min(rows, self._rows), next(iter(stack.sent.values())))
+        return play_stacked(role, stack, self._captured, self._micro_batch, rows)
+
+    def _graph(self, role: Role, stack: Stack, oracle: Oracle) -> "_Graph":
+        rows = rounded_up(len(stack))
         shapes = tuple(tuple(tensor.shape[1:]) for tensor in stack.tensors())
         key = (role, rows, shapes)
         if key not in self._graphs:
@@ -119,7 +195,11 @@ class VectorEngine(Engine):
             self._graphs[key] = _Graph(
                 lambda padded: play_stacked(role, padded, oracle, self._micro_batch), stack, rows, self._pool
             )
-        return self._graphs[key](stack)
+            self._captures += 1
+            if len(self._graphs) > MOST_GRAPHS:
+                self._graphs.popitem(last=False)
+        self._graphs.move_to_end(key)
+        return self._graphs[key]
 
 
 @dataclass(frozen=True)
@@ -134,7 +214,7 @@ class _Chunk:
 
     @property
     def sample_count(self) -> int:
-        return (self.stop - self.start) * self.stack.samples_each
+        return sum(self.stack.real[self.start : self.stop])
 
 
 class _Graph:
@@ -142,14 +222,7 @@ class _Graph:
 
     def __init__(self, play: Callable[[Stack], Outcome], like: Stack, rows: int, pool: Any) -> None:
         self._static = like.map([_padded(tensor, rows) for tensor in like.tensors()])
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):  # kernels are compiled and libraries initialised before the capture
-            play(self._static)
-        torch.cuda.current_stream().wait_stream(side)
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph, pool=pool):
-            self._outcome = play(self._static)
+        self._graph, self._outcome = recorded(lambda: play(self._static), pool)
 
     def __call__(self, stack: Stack) -> Outcome:
         for static, tensor in zip(self._static.tensors(), stack.tensors(), strict=True):
@@ -174,10 +247,15 @@ def _padded(tensor: Tensor, rows: int) -> Tensor:
     return torch.cat([tensor, tensor[:1].expand(rows - len(tensor), *tensor.shape[1:])]).contiguous()
 
 
-def _rounded_up(rows: int) -> int:
-    """The next of 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, …: at most a quarter more than asked for."""
-    step = 1 << max(0, rows.bit_length() - 3)
-    return -(-rows // step) * step
+def _even(weights: Sequence[int], count: int) -> list[int]:
+    """Bounds of `count` parts, none of them empty, that weigh about the same."""
+    total, reached = sum(weights), [0, *accumulate(weights)]
+    bounds = [0]
+    for part in range(1, count):
+        first, last = bounds[-1] + 1, len(weights) - (count - part)
+        aim = total * part / count
+        bounds.append(min(range(first, last + 1), key=lambda row: abs(reached[row] - aim)))
+    return [*bounds, len(weights)]
 
 
 def _merge(requests: Sequence[Request]) -> list[list[tuple[int, Order]]]:

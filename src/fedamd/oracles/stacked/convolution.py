@@ -14,16 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from fedamd.oracles.stacked.layers import (
-    Saved,
-    has_kernels,
-    pool,
-    product,
-    split_weight,
-    spread,
-    unpool,
-    weight_gradient,
-)
+from fedamd.oracles.stacked.kernels import has_kernels
+from fedamd.oracles.stacked.layers import Saved, pool, split_weight, spread, unpool
+from fedamd.oracles.stacked.products import product, weight_gradient
 
 DEAD = 4  # in place of a window position 0…3: ReLU was at zero in the whole window, no gradient passes
 MOST_TAPS = 49  # larger kernels would not fit the registers of the fused block

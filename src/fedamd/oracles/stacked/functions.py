@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from fedamd.oracles.stacked.convolution import Geometry
-from fedamd.oracles.stacked.layers import has_kernels
+from fedamd.oracles.stacked.kernels import has_kernels
 
 
 def convolution(images: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:

@@ -6,14 +6,12 @@ M a divisor of N, model n reads row n mod M. A layer's parameters are its (N, si
 parameter vectors, rows any distance apart (or all the same row).
 """
 
-from functools import cache
-from importlib.util import find_spec
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-OLDEST_TRITON = (3, 4)  # earlier ones cannot carry tuples through loops
+from fedamd.oracles.stacked.products import product, weight_gradient
 
 Saved = tuple[Tensor, ...]  # what a layer's forward pass keeps for its backward pass
 
@@ -54,41 +52,6 @@ def spread(inputs: Tensor, models: int) -> Tensor:
 def split_weight(parameters: Tensor, outputs: int) -> tuple[Tensor, Tensor]:
     """Weights (N, outputs, rest) and biases (N, outputs, 1), as views."""
     return parameters[:, :-outputs].view(len(parameters), outputs, -1), parameters[:, -outputs:].unsqueeze(2)
-
-
-def has_kernels(values: Tensor) -> bool:
-    """Whether the Triton kernels can work on such values here."""
-    return values.is_cuda and values.dtype == torch.float32 and _has_triton()
-
-
-@cache
-def _has_triton() -> bool:
-    if find_spec("triton") is None:
-        return False
-    import triton
-
-    major, minor = triton.__version__.split(".")[:2]
-    return (int(major), int(minor)) >= OLDEST_TRITON
-
-
-def product(a: Tensor, b: Tensor, out: Tensor | None = None, start: Tensor | None = None) -> Tensor:
-    """a·b for stacks of matrices, plus `start` (N, rows, 1): a model's result does not depend on the others' number."""
-    if has_kernels(a):
-        from fedamd.oracles.stacked import triton_product
-
-        return triton_product.product(a, b, out, start=None if start is None else start.squeeze(2))
-    return torch.bmm(a, b, out=out) if start is None else torch.baddbmm(start, a, b)
-
-
-def weight_gradient(upstream: Tensor, inputs: Tensor, weight: Tensor, bias: Tensor) -> None:
-    """Fill weight (N, outputs, inputs) with upstream·inputsᵀ and bias (N, outputs, 1) with upstream's sums."""
-    if has_kernels(upstream):
-        from fedamd.oracles.stacked import triton_product
-
-        triton_product.product(upstream, inputs.transpose(1, 2), weight, sums=bias.squeeze(2))
-    else:
-        torch.bmm(upstream, inputs.transpose(1, 2), out=weight)
-        torch.sum(upstream, 2, keepdim=True, out=bias)
 
 
 class Linear:

@@ -18,7 +18,8 @@ from fedamd.errors import FedamdError
 from fedamd.oracles.architecture import NotPlain, Step, check_labels, check_unaugmented, pair, sequence
 from fedamd.oracles.base import Batch, Oracle
 from fedamd.oracles.stacked.convolution import Conv, ConvReLUPool, Geometry
-from fedamd.oracles.stacked.layers import Flatten, Layer, Linear, MaxPool, ReLU, Saved, has_kernels, spread
+from fedamd.oracles.stacked.kernels import has_kernels
+from fedamd.oracles.stacked.layers import Flatten, Layer, Linear, MaxPool, ReLU, Saved, spread
 
 EVALUATION_NUMBERS = 2**28  # the most activations held at once while testing (1 GiB in float32)
 ALIGNED = 16  # lengths that are multiples of this let the kernels read several samples at once

@@ -12,10 +12,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-_SIZES = ["rows", "columns", "inner", "a0", "a1", "a2", "b0", "b1", "b2", "c0", "c1", "s0"]
 
-
-@triton.jit(do_not_specialize=_SIZES)
+@triton.jit(do_not_specialize=["s0"])
 def _product(
     a, b, c, start, sums, rows, columns, inner, a0, a1, a2, b0, b1, b2, c0, c1, s0,
     STARTS: tl.constexpr, SUMS: tl.constexpr, PRECISION: tl.constexpr,
@@ -44,6 +42,25 @@ def _product(
     tl.store(c + model * c0 + row[:, None] * c1 + column[None, :], total, mask=inside)
     if SUMS:
         tl.store(sums + model * s0 + row, summed, mask=(row < rows) & (tl.program_id(0) % across == 0))
+
+
+@triton.jit(do_not_specialize=["rows", "columns", "a0", "s0"])
+def _row_sums(a, sums, rows, columns, a0, a1, s0, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """The sums of ROWS rows of one model's matrix, columns side by side."""
+    model = tl.program_id(0).to(tl.int64)
+    row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    total = tl.zeros((ROWS, COLUMNS), tl.float32)
+    for first in range(0, columns, COLUMNS):
+        column = first + tl.arange(0, COLUMNS)
+        inside = (row < rows)[:, None] & (column < columns)[None, :]
+        total += tl.load(a + model * a0 + row[:, None] * a1 + column[None, :], mask=inside, other=0.0)
+    tl.store(sums + model * s0 + row, tl.sum(total, 1), mask=row < rows)
+
+
+def row_sums(a: Tensor, sums: Tensor) -> None:
+    """Fill sums (N, rows) from matrices (N, rows, columns) with their columns side by side."""
+    grid = (len(a), triton.cdiv(a.shape[1], 16))
+    _row_sums[grid](a, sums, *a.shape[1:], *a.stride()[:2], sums.stride(0), ROWS=16, COLUMNS=64)
 
 
 def _tile(size: int, most: int) -> int:

@@ -1,0 +1,150 @@
+"""An oracle whose gradient is recorded once for each shape as a CUDA graph, and replayed.
+
+For models so large that recording a role's whole local loop would take longer than it saves, and for batches in pieces.
+All graphs work in the same memory: one stack of models to read and one of gradients to write, as long as the longest so
+far, and one pool for what lies between. On a CPU, where nothing can be recorded, the same is computed anew.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from fedamd.oracles.base import Batch, Oracle
+
+MOST_GRAPHS = 12  # the one not used for longest goes first
+
+
+def rounded_up(rows: int) -> int:
+    """The next of 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, …: at most a quarter more than asked for."""
+    step = 1 << max(0, rows.bit_length() - 3)
+    return -(-rows // step) * step
+
+
+T = TypeVar("T")
+
+
+def recorded(compute: Callable[[], T], pool: Any) -> tuple[torch.cuda.CUDAGraph, T]:
+    """A graph of what `compute` launches, and the tensors it returns, which every replay fills anew."""
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):  # kernels are compiled and libraries initialised before the capture
+        compute()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, pool=pool):
+        result = compute()
+    return graph, result
+
+
+class CapturedOracle:
+    """Stacks of models; `reserve` says beforehand how many there will be, so that the memory need not grow."""
+
+    def __init__(self, oracle: Oracle) -> None:
+        self._oracle = oracle
+        self._graphs: OrderedDict[tuple[int, int], _Shape] = OrderedDict()
+        self._x: Tensor | None = None
+        self._gradient: Tensor | None = None
+        self._pool: Any = None
+        self.captures = 0
+
+    def __len__(self) -> int:
+        """How many graphs there are."""
+        return len(self._graphs)
+
+    def clear(self) -> None:
+        """Give all memory back."""
+        self._graphs.clear()
+        self._x = self._gradient = self._pool = None
+
+    def reserve(self, rows: int, like: Tensor) -> None:
+        """Room for so many models of the size, type and device of `like` (·, d)."""
+        rows = rounded_up(rows)
+        if self._x is None or len(self._x) < rows or self._x.dtype != like.dtype:
+            self.clear()
+            self._x = like.new_zeros(rows, like.shape[-1])
+            self._gradient = torch.zeros_like(self._x)
+
+    def gradient(self, x: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """∇f(x; B) and f(x; B)."""
+        gradient, loss = self._replayed(x, batch)
+        return gradient.clone(), loss.clone()
+
+    def difference(self, x: Tensor, previous: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """∇f(x; B) − ∇f(previous; B) and f(x; B)."""
+        gradient, loss = self.gradient(x, batch)
+        return gradient.sub_(self._replayed(previous, batch)[0]), loss
+
+    def corrected(self, g: Tensor, x: Tensor, previous: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """g − ∇f(previous; B) + ∇f(x; B) and f(x; B)."""
+        gradient, loss = self.difference(x, previous, batch)
+        return gradient.add_(g), loss
+
+    def step(self, x: Tensor, eta: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """x − η·∇f(x; B) and f(x; B)."""
+        gradient, loss = self._replayed(x, batch)
+        return torch.addcmul(x, eta, gradient, value=-1), loss.clone()
+
+    def loss(self, x: Tensor, batch: Batch) -> Tensor:
+        """f(x; B) alone."""
+        return self._oracle.loss(x, batch)
+
+    def _replayed(self, x: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Gradients and losses where the graph leaves them: the next call overwrites them."""
+        rows, width = batch.samples.shape
+        self.reserve(rows, x)
+        assert self._x is not None
+        assert self._gradient is not None
+        key = (rounded_up(rows), width)
+        if key not in self._graphs:
+            self._graphs[key] = self._captured(key, batch)
+            self.captures += 1
+            if len(self._graphs) > MOST_GRAPHS:
+                self._graphs.popitem(last=False)
+        self._graphs.move_to_end(key)
+        self._x[:rows].copy_(x)
+        return self._gradient[:rows], self._graphs[key](batch)[:rows]
+
+    def _captured(self, key: tuple[int, int], like: Batch) -> "_Shape":
+        assert self._x is not None
+        assert self._gradient is not None
+        if self._pool is None and self._x.is_cuda:
+            self._pool = torch.cuda.graph_pool_handle()
+        rows, width = key
+        batch = Batch(*(values.new_zeros(rows, width) for values in _tensors(like)))
+        return _Shape(self._oracle, self._x[:rows], self._gradient[:rows], batch, self._pool)
+
+
+class _Shape:
+    """The gradient of so many models on batches of one width."""
+
+    def __init__(self, oracle: Oracle, x: Tensor, gradient: Tensor, batch: Batch, pool: Any) -> None:
+        self._batch = batch
+        into = getattr(oracle, "gradient_into", None)  # saves a copy where the oracle can
+
+        def compute() -> Tensor:
+            if into is not None:
+                return into(gradient, x, batch)  # type: ignore[no-any-return]
+            result, loss = oracle.gradient(x, batch)
+            gradient.copy_(result)
+            return loss
+
+        self._compute = compute
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._loss = gradient.new_empty(len(x))
+        if x.is_cuda:
+            self._graph, self._loss = recorded(compute, pool)
+
+    def __call__(self, batch: Batch) -> Tensor:
+        for static, values in zip(_tensors(self._batch), _tensors(batch), strict=True):
+            static[: len(values)].copy_(values)
+        if self._graph is None:
+            return self._compute()
+        self._graph.replay()
+        return self._loss
+
+
+def _tensors(batch: Batch) -> list[Tensor]:
+    return [values for values in (batch.samples, batch.weights, batch.keys) if values is not None]
