@@ -83,11 +83,11 @@ class Stack:
 
     def batches(self) -> list[Batch]:
         """As roles get them."""
-        keys = self.keys or [None] * len(self.samples)
+        keys: Sequence[Tensor | None] = self.keys or [None] * len(self.samples)
         together = zip(self.samples, self.weights, keys, self.lengths, self.pieces, strict=True)
         return [
-            Batch(*batch) if piece is None else Cut(*batch, lengths=lengths, piece=piece)
-            for *batch, lengths, piece in together
+            Batch(samples, weights, key) if piece is None else Cut(samples, weights, key, lengths=lengths, piece=piece)
+            for samples, weights, key, lengths, piece in together
         ]
 
     def __len__(self) -> int:
