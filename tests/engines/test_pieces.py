@@ -15,7 +15,7 @@ def test_all_first_pieces_come_before_all_second_ones():
 def test_sums_over_pieces_whatever_fits_in_a_call():
     """Row 0 has the samples 1, 2, 3 and row 1 the sample 4: weighted sums 1 + 4 + 9 and 4, times each row's point."""
     samples, weights = torch.tensor([[1, 2, 3, 0], [4, 0, 0, 0]]), torch.tensor([[1.0, 2.0, 3.0, 0.0], [1.0, 0, 0, 0]])
-    cut, points = Cut(samples, weights, (3, 1), 2), torch.tensor([[10.0], [100.0]])
+    cut, points = Cut(samples, weights, lengths=(3, 1), piece=2), torch.tensor([[10.0], [100.0]])
     for at_once in (1, 2, 3, 8):
         (total,) = in_pieces(lambda x, b: (x * (b.samples * b.weights).sum(1, keepdim=True),), [points], cut, at_once)
         assert total.tolist() == [[140.0], [400.0]]
