@@ -1,9 +1,9 @@
-"""`fedamd bench`: how fast rounds are on this machine."""
+"""`fedamd bench`: how fast rounds are on this machine, and workloads that others have published."""
 
 import json
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -18,24 +18,64 @@ class Network(StrEnum):
     MLP = "mlp"
 
 
+class What(StrEnum):
+    """The benchmarks there are."""
+
+    ROUNDS = "rounds"
+    WORKLOADS = "workloads"
+
+
 def register(app: typer.Typer) -> None:
     app.command("bench")(command)
 
 
 def command(
-    quick: Annotated[bool, typer.Option("--quick", help="Five repetitions instead of nine.")] = False,
-    model: Annotated[Network, typer.Option(help="One of the paper's networks.")] = Network.LENET5,
+    what: Annotated[
+        What, typer.Argument(help="Rounds of the paper's workload, or workloads that others have published.")
+    ] = What.ROUNDS,
+    quick: Annotated[bool, typer.Option("--quick", help="rounds: five repetitions instead of nine.")] = False,
+    model: Annotated[Network, typer.Option(help="rounds: one of the paper's networks.")] = Network.LENET5,
+    workload: Annotated[list[str] | None, typer.Option(help="workloads: which of them; all unless told.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="workloads: so many rounds, and the rest reckoned.")] = None,
+    device: Annotated[str, typer.Option(help="workloads: where they run.")] = "cpu",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """Time a round of the paper's workload on every CPU path, as ratios to a plain PyTorch loop over clients."""
+    """Time a round of the paper's workload on every CPU path against a plain PyTorch loop, or published workloads."""
+    announce = (lambda _: None) if as_json else console.print
+    if what is What.WORKLOADS:
+        from fedamd.workloads import WORKLOADS, run_workload
+
+        results = [run_workload(name, rounds, device, announce) for name in workload or WORKLOADS]
+        if as_json:
+            typer.echo(json.dumps(results))
+        else:
+            _show_workloads(results)
+        return
     from fedamd.bench import bench
 
-    result = bench(model, 5 if quick else 9, announce=(lambda _: None) if as_json else console.print)
+    result = bench(model, 5 if quick else 9, announce=announce)
     if as_json:
         typer.echo(json.dumps(result))
         return
     _show("milliseconds of", result["seconds"], result["ratios"])
     _show("a whole round of", result["rounds"], result["round_ratios"])
+
+
+def _show_workloads(results: list[dict[str, Any]]) -> None:
+    table = Table("workload", "on", "rounds", "first round", "a round", "all", "memory", "quoted", box=None)
+    for result in results:
+        gpu = result["peak_gpu_gib"]
+        table.add_row(
+            result["workload"],
+            result["data"],
+            f"{result['rounds']} of {result['of']}",
+            f"{result['first_round']:.2f} s",
+            f"{result['each_round']:.3f} s",
+            f"{result['whole_workload']:.0f} s" + (" (reckoned)" if result["extrapolated"] else ""),
+            f"{result['peak_cpu_gib']:.1f} GiB" + (f", GPU {gpu:.1f} GiB" if gpu else ""),
+            "; ".join(f"{who}: {figure}" for who, figure in result["quoted"].items()),
+        )
+    console.print(table)
 
 
 def _show(title: str, seconds: Mapping[str, Mapping[str, float]], ratios: Mapping[str, float]) -> None:

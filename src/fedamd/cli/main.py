@@ -3,6 +3,7 @@
 What a command calls it imports when it is called: help and completion do not wait for PyTorch.
 """
 
+import os
 import signal
 import sys
 import time
@@ -92,6 +93,8 @@ def root(
 def main() -> None:
     """Run the command line; a user's mistake is a sentence on standard error and exit code 2."""
     warnings.showwarning = _note
+    # PyTorch's threads would go on spinning after the server's steps, on the cores the clients' workers need
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         app()
     except BrokenPipeError:

@@ -59,9 +59,10 @@ def test_kernels_agree_with_the_plain_path_in_float64(
     assert filled[:, -3:].isnan().all()
 
 
-def test_a_sum_over_many_samples_is_split(kernels: Kernels, device: str) -> None:
+def test_a_sum_over_many_samples_is_split(kernels: Kernels, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One model with 2 cells × 272 samples: two programs share the sum, and a third kernel adds their parts."""
     conv = kernels("triton_convolution")
+    monkeypatch.setattr(conv, "SHARE", 8)
     torch.manual_seed(1)
     inputs = torch.randn(1, 1, 2, 4, 272, device=device)
     upstream = torch.randn(1, 1, 1, 2, 272, device=device)

@@ -58,6 +58,7 @@ class StackedOracle(Oracle):
                 f"The stacked oracle cannot run this model: {reason}. The autograd oracle takes any model."
             )
         shape = tuple(dataset.inputs.shape[1:])
+        self.exact_in_batch = has_kernels(dataset.inputs)  # the library's products on a CPU are not
         self._data = dataset
         self._layers = _layers(sequence(model, shape))
         self._sizes = [layer.size for layer in self._layers]

@@ -18,7 +18,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-SHARE = 8  # blocks of (cells × samples) that one program sums up
+SHARE = 32  # blocks of (cells × samples) that one program sums up
 
 
 # Not one compilation for each divisibility of the numbers of models and parameters.

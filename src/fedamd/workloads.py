@@ -1,0 +1,138 @@
+"""Workloads that others have published, each as one call: same model, clients, batches and number of steps.
+
+Where a data set is not installed, random tensors of its shape take its place: the arithmetic is the same, accuracies
+mean nothing, and the result says so. An epoch is as many steps as it has batches, each on a random batch. Figures of
+others are quoted, from their machines.
+"""
+
+import platform
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from fedamd.algorithms.fedavg import FedAvg
+from fedamd.data import Dataset, load, where
+from fedamd.engines.factory import choose_engine
+from fedamd.models import build
+from fedamd.registry import choose
+from fedamd.runs.config import load_config
+from fedamd.runs.experiment import build_experiment
+from fedamd.runs.rounds import drive
+from fedamd.runs.run import Run
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A FedAvg workload; `samples` is how many each client owns."""
+
+    title: str
+    data: str
+    shape: tuple[int, ...]
+    classes: int
+    model: str
+    clients: int
+    samples: int
+    cohort: int
+    batch: int
+    epochs: int
+    eta_l: float
+    rounds: int
+    quoted: dict[str, str]
+    classes_per_client: int | None = None
+
+    @property
+    def steps(self) -> int:
+        """K: the batches of all epochs."""
+        return self.epochs * -(-self.samples // self.batch)
+
+    def dataset(self) -> Dataset:
+        """The data set it is about where that is installed, else random tensors of its shape."""
+        if where(self.data):
+            return load(self.data)
+        random = torch.Generator().manual_seed(0)
+        count = self.clients * self.samples
+        inputs = torch.randn(count + 1000, *self.shape, generator=random)
+        labels = torch.randint(self.classes, (count + 1000,), generator=random)
+        return Dataset(
+            f"random tensors of {self.data}'s shape",
+            inputs[:count],
+            labels[:count],
+            inputs[count:],
+            labels[count:],
+            classes=self.classes,
+        )
+
+
+WORKLOADS = {
+    "blazefl": Workload(
+        "BlazeFL's benchmark: CIFAR-10, LeNet-5, two classes a client, everyone takes part",
+        "cifar-10", (3, 32, 32), 10, "lenet5", 100, 500, 100, 50, 5, 0.1, 5,
+        {"BlazeFL, H100 server with 48 cores": "30 s", "Flower, the same server": "93 s"}, 2,
+    ),
+    "pfl": Workload(
+        "pfl-research's benchmark: CIFAR-10, its CNN, 1000 IID clients",
+        "cifar-10", (3, 32, 32), 10, "cnn-pfl", 1000, 50, 50, 10, 1, 0.1, 1500, {},
+    ),
+    "flute-femnist": Workload(
+        "FLUTE's benchmark: FEMNIST, CNN, 3400 clients",
+        "femnist", (1, 28, 28), 62, "cnn", 3400, 200, 10, 20, 1, 0.1, 1500,
+        {"FLUTE": "8:22", "FedML": "5:49:52"},
+    ),
+    "flute-cifar100": Workload(
+        "FLUTE's benchmark: fed-CIFAR-100, ResNet-18 with GroupNorm, 500 clients",
+        "fed-cifar-100", (3, 32, 32), 100, "resnet18-gn", 500, 100, 10, 20, 1, 0.1, 4000,
+        {"FLUTE": "1:42:01"},
+    ),
+}  # fmt: skip
+
+
+def run_workload(
+    name: str, rounds: int | None = None, device: str = "cpu", announce: Callable[[str], None] = lambda _: None
+) -> dict[str, Any]:
+    """Time so many rounds (all of them unless told), evaluation once at the end, and say what ran where."""
+    work = choose(WORKLOADS, name, "workload")
+    data, taken = work.dataset(), min(rounds or work.rounds, work.rounds)
+    announce(f"{name}: {work.title}, on {data.name}")
+    settings: dict[str, Any] = {
+        "clients": work.clients,
+        "cohort": work.cohort,
+        "rounds": taken,
+        "evaluate_every": taken,
+        "device": device,
+    }
+    if work.classes_per_client:
+        settings["partition"] = {"name": "classes", "classes_per_client": work.classes_per_client}
+    method = FedAvg(eta_l=work.eta_l, steps=work.steps, small_batch=work.batch)
+    experiment = build_experiment(load_config(settings), dataset=data, model=build(work.model, data), algorithm=method)
+    choice = choose_engine("auto", "auto", experiment.model, experiment.dataset)
+    ends: list[float] = []
+    begun = time.perf_counter()
+    drive([Run(experiment)], choice.engine, lambda *_: ends.append(time.perf_counter() - begun))
+    seconds = ends[-1]
+    first, rest = ends[1] - ends[0], ends[-1] - ends[1]
+    each = rest / (taken - 1) if taken > 1 else first
+    return {
+        "workload": name,
+        "title": work.title,
+        "data": data.name,
+        "command": f"fedamd bench workloads --workload {name} --device {device}"
+        + (f" --rounds {taken}" if taken < work.rounds else ""),
+        "machine": torch.cuda.get_device_name() if device.startswith("cuda") else platform.processor() or "CPU",
+        "cores": torch.get_num_threads(),
+        "versions": {"python": platform.python_version(), "torch": torch.__version__},
+        **choice.facts(),
+        "rounds": taken,
+        "of": work.rounds,
+        "seconds": seconds,
+        "first_round": first,
+        "each_round": each,
+        "whole_workload": seconds if taken == work.rounds else first + each * (work.rounds - 1),
+        "extrapolated": taken < work.rounds,
+        "peak_cpu_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+        "peak_gpu_gib": torch.cuda.max_memory_allocated() / 2**30 if device.startswith("cuda") else None,
+        "quoted": work.quoted,
+    }

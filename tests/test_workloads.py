@@ -1,0 +1,30 @@
+"""Published workloads: they ask for what was published, and run."""
+
+import dataclasses
+
+import pytest
+
+from fedamd import workloads
+from fedamd.errors import FedamdError
+from fedamd.workloads import WORKLOADS, run_workload
+
+
+def test_steps_are_the_batches_of_all_epochs() -> None:
+    """500 samples in batches of 50, five times over; 50 in batches of 10, once."""
+    assert WORKLOADS["blazefl"].steps == 50
+    assert WORKLOADS["pfl"].steps == 5
+
+
+def test_a_small_one_runs_and_tells_what_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny = dataclasses.replace(WORKLOADS["pfl"], data="nowhere", model="mlp", clients=6, cohort=2, samples=8, rounds=9)
+    monkeypatch.setattr(workloads, "where", lambda _: None)
+    monkeypatch.setitem(WORKLOADS, "tiny", tiny)
+    result = run_workload("tiny", rounds=3)
+    assert result["data"] == "random tensors of nowhere's shape"
+    assert (result["rounds"], result["of"], result["extrapolated"]) == (3, 9, True)
+    assert result["whole_workload"] == pytest.approx(result["first_round"] + 8 * result["each_round"])
+
+
+def test_an_unknown_one_is_refused() -> None:
+    with pytest.raises(FedamdError, match="blazefl"):
+        run_workload("unknown")
