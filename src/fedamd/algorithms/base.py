@@ -21,6 +21,7 @@ from torch import Tensor
 from fedamd import draw
 from fedamd.algorithms.space import Space
 from fedamd.draw import Purpose
+from fedamd.errors import FedamdError
 from fedamd.oracles.base import Batch
 from fedamd.participation.samplers import Sampler, UniformSampler
 from fedamd.transfer import upload
@@ -228,19 +229,31 @@ class Turn:
     seed: int
     federation: Federation
     cohort: tuple[int, ...] = field(init=False)  # 𝒜: at most A clients, chosen by the federation's sampler
+    _drawn: set[tuple[int, ...]] = field(init=False, default_factory=set, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         federation = self.federation
         chosen = federation.sampler.cohort(self.t, self.seed, federation.cohort, federation.sizes)
         object.__setattr__(self, "cohort", chosen)
 
-    def coin(self, p: float, client: int = -1) -> bool:
-        """Bernoulli(p), one for every client (or one for the round)."""
-        return draw.uniform(self.seed, Purpose.COIN, self.t, client) < p
+    def coin(self, p: float, client: int = -1, index: int = 0) -> bool:
+        """Bernoulli(p), one for every client (or one for the round); a round's second coin has index 1, and so on."""
+        return self._uniform("coin", Purpose.COIN, client, index) < p
 
-    def choose(self, clients: Sequence[int]) -> int:
-        """One of these clients, uniformly."""
-        return clients[int(draw.uniform(self.seed, Purpose.CHOICE, self.t) * len(clients))]
+    def choose(self, clients: Sequence[int], index: int = 0) -> int:
+        """One of these clients, uniformly; a second choice of a round has index 1, and so on."""
+        return clients[int(self._uniform("choose", Purpose.CHOICE, None, index) * len(clients))]
+
+    def _uniform(self, method: str, purpose: Purpose, client: int | None, index: int) -> float:
+        """The number at an address, which gives one draw only: asked again, it would give the same one."""
+        address = (*(() if client is None else (client,)), *((index,) if index else ()))
+        if (used := (purpose, *address)) in self._drawn:
+            raise FedamdError(
+                f"turn.{method} was called twice in round {self.t} with the same address, and would give the same draw "
+                f"again: give the second one an index of its own, as in turn.{method}(…, index={index + 1})"
+            )
+        self._drawn.add(used)
+        return draw.uniform(self.seed, purpose, self.t, *address)
 
 
 class Algorithm(ABC):

@@ -10,6 +10,7 @@ from fedamd.engines.base import Engine, Request
 from fedamd.runs.ledger import Ledger
 from fedamd.runs.run import Listener, Run
 
+HOPELESS = 3  # times in a row that a role has to drop every reply it got: this will not get better
 START_UP = -1  # the round number of the start-up pass
 
 
@@ -95,7 +96,8 @@ def _close(runs: Sequence[Run], t: int, engine: Engine, listen: Listener, ledger
     models = [run.experiment.algorithm.evaluated(run.state) for run in due]
     evaluations = dict(zip(map(id, due), engine.evaluate(models), strict=True)) if due else {}
     for run, (loss, total), ledger in zip(runs, numbers.tolist(), ledgers, strict=True):
-        if not math.isfinite(total) or run.tally.all_bad:
+        run.count_bad_rounds()
+        if not math.isfinite(total) or max(run.all_bad_rounds.values(), default=0) >= HOPELESS:
             run.status = "diverged"
         elif run.t >= run.config.rounds:
             run.status = "finished"

@@ -28,7 +28,7 @@ class Tally:
     replied: Counter[str] = field(default_factory=Counter)
     missing: int = 0
     rejected: int = 0
-    all_bad: bool = False  # a role got replies and had to drop every one
+    all_bad: dict[str, bool] = field(default_factory=dict)  # role that got replies → whether it had to drop every one
     losses: list[Tensor] = field(default_factory=list)
 
     def add(self, exchange: Exchange, answers: Answers) -> None:
@@ -37,7 +37,8 @@ class Tally:
             self.replied[order.role.name] += len(replies)
             self.rejected += len(replies.rejected)
             self.missing += len(order.clients) - len(replies) - len(replies.rejected)
-            self.all_bad |= bool(replies.rejected) and not len(replies)
+            if len(replies) or replies.rejected:
+                self.all_bad[order.role.name] = not len(replies)
             if order.role.reports_loss and replies.losses is not None:
                 self.losses.append(replies.losses)
 
@@ -62,12 +63,18 @@ class Run:
         self.ledger = Ledger()
         self.start_up = Ledger()
         self.tally = Tally()
+        self.all_bad_rounds: Counter[str] = Counter()  # role → how often in a row it had to drop every reply it got
         self.clock = time.perf_counter()
         self.records: list[Record] = []
 
     @property
     def live(self) -> bool:
         return self.status == "running" and self.t < self.config.rounds
+
+    def count_bad_rounds(self) -> None:
+        """After a round: a role that nobody played in it is as it was."""
+        for role, bad in self.tally.all_bad.items():
+            self.all_bad_rounds[role] = self.all_bad_rounds[role] + 1 if bad else 0
 
     @property
     def checkpoint_due(self) -> bool:
@@ -133,11 +140,13 @@ class Run:
             "status": self.status,
             "ledger": self.ledger.totals(),
             "start_up": self.start_up.totals(),
+            "all_bad_rounds": dict(self.all_bad_rounds),
         }
 
     def restore(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
         """Back to a checkpoint; a store of held vectors that cannot go there refuses before anything has changed."""
         ledger, start_up = Ledger(**facts["ledger"]), Ledger(**facts["start_up"])
+        self.all_bad_rounds = Counter(facts.get("all_bad_rounds", {}))
         device = self.experiment.x0.device
         state, held = (
             {name.removeprefix(part): value.to(device) for name, value in tensors.items() if name.startswith(part)}
