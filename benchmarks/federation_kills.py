@@ -96,8 +96,10 @@ def measure(clients: int, rounds: int, every: float, seed: int, seconds: float) 
         flat = dict(read_app(EXAMPLE)) | own | {"federation.folder": str(out), "federation.start_wait": 60}
         with Loopback(folder / "up", clients) as up:
             trouble = Trouble(up, settings_for(up.folder, flat), seed)
-            began = time.monotonic()
             trouble.submit()
+            while len(Folder(out).metrics()) < 2:  # the trouble begins when the run has
+                time.sleep(0.5)
+            began = time.monotonic()
             while not (out / SUMMARY).exists() and time.monotonic() - began < seconds:
                 time.sleep(every)
                 trouble.make()
