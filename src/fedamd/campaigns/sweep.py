@@ -28,7 +28,7 @@ from fedamd.errors import FedamdError
 from fedamd.files import exclusively, make_folder, write_text
 from fedamd.runs.api import choice_for, new_folder
 from fedamd.runs.config import Config, load_config, to_toml
-from fedamd.runs.experiment import Experiment, build_experiment, data_options
+from fedamd.runs.experiment import Experiment, build_experiment, data_options, refuse_too_few_clients
 from fedamd.runs.folder import CONFIG, SUMMARY, Folder
 from fedamd.runs.run import Listener, Run
 from fedamd.runs.sealed import read_json
@@ -120,6 +120,8 @@ def sweep(planned: Plan, listen: Listener | Sink | None = None, objects: Mapping
     """
     if processes() > 1:
         raise FedamdError("a sweep runs in one process: start it without torchrun")
+    for config in planned.configs if not objects else ():
+        refuse_too_few_clients(config)  # before there is a folder
     make_folder(planned.folder)
     with exclusively(planned.folder), deferred_interrupt() as interrupted:
         _claim(planned)

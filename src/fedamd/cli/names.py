@@ -41,7 +41,7 @@ ALGORITHMS = (
 )
 FETCHED = ("fashion-mnist", "mnist", "emnist-digits", "cifar-10", "cifar-100")  # data sets that have to be downloaded
 ENGINES = ("auto", "loop", "vector", "distributed")
-ORACLES = ("auto", "native", "stacked", "autograd")
+ORACLES = ("auto", "native", "stacked", "graph", "autograd")
 DEVICES = ("cpu", "cuda")
 COSTS = ("rounds", "gradients", "bits", "seconds")
 

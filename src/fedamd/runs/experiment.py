@@ -115,6 +115,12 @@ def _for_this_many(config: Config, data: Dataset) -> Config:
     return config.changed({"clients": len(data.clients)})
 
 
+def refuse_too_few_clients(config: Config) -> None:
+    """Where nobody has said how many clients there are and the cohort is large, the data set is asked for them."""
+    if config.cohort > config.clients:
+        _for_this_many(config, load_data(config, _device(config.device), getattr(torch, config.dtype)))
+
+
 def share_out(config: Config, data: Dataset) -> Clients:
     """Who owns what, as the config's partitioner says."""
     clients = config.build_partitioner()(data, config.clients, config.seed)
