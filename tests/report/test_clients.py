@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from fedamd.report.clients import client_bars
+import fedamd
+from fedamd.report.clients import client_bars, client_tables
 from fedamd.report.page import Bars, Section, Text
-from fedamd.report.stored import StoredRun
+from fedamd.report.stored import StoredRun, read_runs
 from fedamd.runs.clients_file import SHOWN
 from fedamd.runs.config import Config, load_config
 
@@ -41,3 +42,20 @@ def test_clients_that_cannot_be_rebuilt_are_said_to_be_missing() -> None:
     (section,) = bars_of(load_config({"clients": 2, "cohort": 1}))
     assert isinstance(section, Text)
     assert section.note.startswith("Not shown: 2 clients with 2 classes each")
+
+
+def test_every_client_has_a_row_with_what_was_measured_on_its_own_tests(tmp_path):
+    fedamd.run(
+        {"algorithm": {"name": "fedavg"}, "clients": 10, "cohort": 3, "rounds": 2, "test_share": 0.2},
+        evaluate_clients_every=2,
+        out=tmp_path / "run",
+    )
+    (table,) = client_tables(read_runs([tmp_path / "run"]))
+    assert table.columns == ["client", "loss", "accuracy"]
+    assert [row[0].value for row in table.rows] == list(range(10))
+    assert table.note.startswith("After round 2. loss: median ")
+
+
+def test_without_tests_of_their_own_clients_have_no_table(tmp_path):
+    fedamd.run({"algorithm": {"name": "fedavg"}, "rounds": 1}, out=tmp_path / "run")
+    assert client_tables(read_runs([tmp_path / "run"])) == []

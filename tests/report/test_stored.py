@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from fedamd.campaigns.grid import Grid
+from fedamd.campaigns.sweep import plan, sweep
 from fedamd.errors import FedamdError
 from fedamd.report.stored import read_run, read_runs
 from fedamd.runs.folder import SUMMARY
@@ -57,3 +59,8 @@ def test_a_broken_file_is_named(trained: Train, content: str, says: str) -> None
     (folder / SUMMARY).write_text(content)
     with pytest.raises(FedamdError, match=rf"summary\.json {says}"):
         read_run(folder)
+
+
+def test_the_folder_of_a_sweep_stands_for_its_runs(tmp_path):
+    sweep(plan({"data": {"name": "quadratic"}, "rounds": 1}, Grid({"seed": [0, 1]}), tmp_path))
+    assert [run.config.seed for run in read_runs([tmp_path])] == [0, 1]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedamd.campaigns.compare import TARGET
-from fedamd.report.clients import client_bars
+from fedamd.report.clients import client_bars, client_tables
 from fedamd.report.comparison import common, comparison_table, tally
 from fedamd.report.curves import AXES, MEASURES, Curve, draw_curves, groups
 from fedamd.report.page import Bars, Curves, Facts, Format, Section, Text
@@ -46,8 +46,10 @@ def page_status(runs: Sequence[StoredRun]) -> str:
 def page_sections(runs: Sequence[StoredRun], rebuild: bool = True) -> list[Section]:
     """All sections; those that need the data set to be rebuilt only where that is wanted."""
     target = next((run.config.target_accuracy for run in runs if run.config.target_accuracy), TARGET)
-    sections = [summary_facts(runs), curve_section(draw_curves(runs), target), comparison_table(runs, target)]
-    sections += role_bars(runs)
+    sections: list[Section] = [summary_facts(runs), curve_section(draw_curves(runs), target)]
+    if len(groups(runs)) > 1:
+        sections.append(comparison_table(runs, target))
+    sections += [*client_tables(runs), *role_bars(runs)]
     if rebuild:
         sections += client_bars(runs)
     return [*sections, *settings(runs)]

@@ -52,11 +52,11 @@ def read_run(path: Path) -> StoredRun:
 
 
 def run_folders(path: Path) -> Iterator[Path]:
-    """The folder of a run itself, or the folders of runs in it."""
+    """The folder of a run itself, or the folders of runs in it: those of a comparison, or of a sweep."""
     if (path / CONFIG).is_file():
         yield path
         return
-    inside = [folder.parent for folder in path.glob(f"*/{CONFIG}")]
+    inside = [config.parent for pattern in ("*", "runs/*") for config in path.glob(f"{pattern}/{CONFIG}")]
     if not inside:
         raise FedamdError(f"{path} holds no run: give the folder of a run (it has a {CONFIG}), or a folder of such")
     yield from sorted(inside, key=lambda folder: ((folder / CONFIG).stat().st_mtime_ns, folder.name))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fedamd.errors import FedamdError
 from fedamd.report.content import page_sections, page_status, page_subtitle, page_title
-from fedamd.report.page import build_page
+from fedamd.report.page import Picture, Section, build_page
 from fedamd.report.stored import read_runs
 
 
@@ -19,9 +19,18 @@ def report(runs: Path | str | Sequence[Path | str], out: Path | str | None = Non
         raise FedamdError("a report needs the folder of at least one run")
     stored = read_runs(folders)
     page = build_page(
-        page_title(stored), page_sections(stored), subtitle=page_subtitle(stored), status=page_status(stored)
+        page_title(stored),
+        [*page_sections(stored), *_heat_maps(folders)],
+        subtitle=page_subtitle(stored),
+        status=page_status(stored),
     )
     return write_page(page, Path(out) if out else folders[0] / "report.html")
+
+
+def _heat_maps(folders: Sequence[Path]) -> list[Section]:
+    """The pictures that sweeps have drawn."""
+    pictures = [folder / "heatmap.png" for folder in folders]
+    return [Picture.of(f"Heat map of {path.parent.name}", path) for path in pictures if path.is_file()]
 
 
 def write_page(page: str, target: Path) -> Path:
