@@ -21,8 +21,8 @@ from fedamd.models import build
 from fedamd.registry import choose
 from fedamd.runs.config import load_config
 from fedamd.runs.experiment import build_experiment
-from fedamd.runs.rounds import drive
 from fedamd.runs.run import Run
+from fedamd.runs.session import Session, as_sinks
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,8 @@ def run_workload(
     choice = choose_engine("auto", "auto", experiment.model, experiment.dataset)
     ends: list[float] = []
     begun = time.perf_counter()
-    drive([Run(experiment)], choice.engine, lambda *_: ends.append(time.perf_counter() - begun))
+    clock = as_sinks(lambda *_: ends.append(time.perf_counter() - begun))
+    Session([Run(experiment)], choice.engine, clock).run()
     seconds = ends[-1]
     first, rest = ends[1] - ends[0], ends[-1] - ends[1]
     each = rest / (taken - 1) if taken > 1 else first

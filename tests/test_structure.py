@@ -1,0 +1,61 @@
+"""The shape of the code: short files, no new cycle between packages, one place that drives runs; a guide that runs."""
+
+import ast
+import re
+from pathlib import Path
+
+import fedamd
+
+ROOT = Path(fedamd.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+STILL_TO_CUT = {  # the only imports that go against the order of the packages
+    ("draw", "oracles"),  # the native library draws batches
+    ("runs", "callbacks"),
+}
+
+
+def imported(path):
+    """The modules of this package that a file imports when it is loaded."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("fedamd."):
+            yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names if name.name.startswith("fedamd."))
+
+
+def package(module):
+    return module.split(".")[1]
+
+
+def test_no_file_is_longer_than_400_lines():
+    assert [path.name for path in FILES if len(path.read_text(encoding="utf-8").splitlines()) > 400] == []
+
+
+def test_packages_do_not_import_each_other_in_circles():
+    graph = {}
+    for path in FILES:
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        if path.name != "__init__.py" or len(parts) > 1:
+            graph.setdefault(parts[0], set()).update(map(package, imported(path)))
+    graph = {
+        name: {one for one in others - {name} if (name, one) not in STILL_TO_CUT} for name, others in graph.items()
+    }
+    while free := [name for name, others in graph.items() if not others & graph.keys()]:
+        for name in free:
+            del graph[name]
+    assert graph == {}
+
+
+def test_runs_are_driven_from_one_place():
+    importing = re.compile(r"rounds import .*\bdrive\b")
+    users = [path.relative_to(ROOT).as_posix() for path in FILES if importing.search(path.read_text(encoding="utf-8"))]
+    assert users == ["runs/session.py"]
+
+
+def test_the_guide_to_methods_runs_as_printed(capsys):
+    text = (ROOT.parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.S)
+    assert len(blocks) >= 3
+    exec(compile("\n".join(blocks), "extending.md", "exec"), {"__name__": "extending"})
+    assert 0 < float(capsys.readouterr().out.splitlines()[-1]) <= 1
