@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from fedamd.algorithms.local import LocalSteps
     from fedamd.algorithms.server import ServerStep
+    from fedamd.callbacks import Budget, Callback, CSVLog, EarlyStopping, StopAt
     from fedamd.campaigns.from_python import compare, sweep
     from fedamd.data import Dataset, Partition, load
     from fedamd.engines.base import Engine
@@ -53,9 +54,13 @@ __all__ = [
     "Answers",
     "Batch",
     "Batches",
+    "Budget",
+    "CSVLog",
+    "Callback",
     "Compressed",
     "Config",
     "Dataset",
+    "EarlyStopping",
     "Engine",
     "Exchange",
     "FedAMD",
@@ -77,6 +82,7 @@ __all__ = [
     "Session",
     "Sink",
     "State",
+    "StopAt",
     "Task",
     "Turn",
     "compare",
@@ -98,6 +104,7 @@ _HOMES = {  # module → those of these names that it gives
     "fedamd.runs.config": ("Config", "load_config"),
     "fedamd.runs.records": ("Record",),
     "fedamd.runs.session": ("Session", "Sink"),
+    "fedamd.callbacks": ("Callback", "EarlyStopping", "StopAt", "Budget", "CSVLog"),
     # the contract of a method
     "fedamd.algorithms.base": (
         *("Algorithm", "State", "Turn", "Federation", "Exchange", "Answers", "Replies", "mean"),
