@@ -25,6 +25,9 @@ from fedamd.runs.run import Run
 from fedamd.runs.session import Session, as_sinks
 
 
+_TO_LOAD = ("cifar-10",)  # the others' clients are not dealt out as here, so tensors of their shape take their place
+
+
 @dataclass(frozen=True)
 class Workload:
     """A FedAvg workload; `samples` is how many each client owns."""
@@ -51,7 +54,7 @@ class Workload:
 
     def dataset(self) -> Dataset:
         """The data set it is about where that is installed, else random tensors of its shape."""
-        if where(self.data):
+        if self.data in _TO_LOAD and where(self.data):
             return load(self.data)
         random = torch.Generator().manual_seed(0)
         count = self.clients * self.samples
