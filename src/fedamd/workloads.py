@@ -24,7 +24,6 @@ from fedamd.runs.experiment import build_experiment
 from fedamd.runs.run import Run
 from fedamd.runs.session import Session, as_sinks
 
-
 _TO_LOAD = ("cifar-10",)  # the others' clients are not dealt out as here, so tensors of their shape take their place
 
 
