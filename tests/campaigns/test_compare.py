@@ -111,9 +111,10 @@ def test_the_same_start_and_the_same_cohorts_for_all(tmp_path: Path) -> None:
 
 
 def test_a_method_that_diverges_does_not_stop_the_others(tmp_path: Path) -> None:
-    comparison = compare([small(tau=2, eta_l=1e30), small(name="fedavg")], tmp_path / "out")
+    entries = [small(tau=2, eta_l=1e30), small(name="fedavg")]
+    comparison = compare([one.changed({"rounds": 9}) for one in entries], tmp_path / "out")
     assert [entry["status"] for entry in comparison.rows] == ["diverged", "finished"]
-    assert comparison.rows[0]["rounds"] < 3
+    assert comparison.rows[0]["rounds"] < 9
     assert comparison.target == TARGET
 
 

@@ -41,5 +41,5 @@ def test_statuses_are_counted_where_they_differ() -> None:
 
 
 def test_a_divergence_stands_out(trained: Train) -> None:
-    table = comparison_table(read_runs([trained("a", **{"algorithm.eta_l": 1e30})]), 0.75)
+    table = comparison_table(read_runs([trained("a", rounds=40, **{"algorithm.eta_l": 1e30})]), 0.75)
     assert (table.rows[0][1].text, table.rows[0][1].tone) == ("diverged", "bad")
