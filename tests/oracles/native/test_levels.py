@@ -22,6 +22,8 @@ def test_agrees_with_autograd(name: str) -> None:
         pytest.skip(f"this CPU cannot run the level {name}")
     if build.compiler() is None:
         pytest.skip("no C++ compiler")
+    if not (build.FOLDER / build.library_name(ALL[name])).exists():
+        build.build(ALL[name])
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", HERE / "test_oracle.py", HERE / "test_batches.py"],
         capture_output=True,
