@@ -21,19 +21,6 @@ from fedamd.models import MODELS
 from fedamd.participation import SAMPLERS
 from fedamd.runs.config import Config
 
-CONTRACT = (
-    "State",
-    "Task",
-    "Gradient",
-    "Reply",
-    "Batches",
-    "role",
-    "Exchange",
-    "Replies",
-    "Turn",
-    "Federation",
-    "mean",
-)
 SETTINGS = re.compile(r"^\| `(?P<name>\w+)` \|[^|]*\| (?P<meaning>[^|]+) \|$", re.MULTILINE)  # a row of a table
 FIELD = re.compile(r"^    (?P<name>\w+): [^#\n]*?(?:  # (?P<meaning>.*))?$", re.MULTILINE)
 GIVEN = ("dataset", "clients", "seed", "targets")  # what a thing is given by the run, not by the config
@@ -50,23 +37,17 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def python_page() -> str:
-    front = [f"::: {_home(getattr(fedamd, name))}" for name in sorted(fedamd.__all__, key=str.lower)]
-    contract = [f"::: fedamd.algorithms.base.{name}" for name in CONTRACT]
+    names = [f"::: {_home(name)}" for name in fedamd.__all__]
     return "\n\n".join(
-        [
-            "# Python",
-            "## The front door",
-            "What `import fedamd` offers.",
-            *front,
-            "## What a method is written with",
-            "From `fedamd.algorithms.base`; [here is how](../extending.md).",
-            *contract,
-        ]
+        ["# Python", "What `import fedamd` offers; [a method of your own](../extending.md) is written with it.", *names]
     )
 
 
-def _home(thing: Any) -> str:
-    return f"{thing.__module__}.{thing.__qualname__}"
+def _home(name: str) -> str:
+    """Where a name is defined; where it is another name for something of Python's, where it is made one of ours."""
+    thing = getattr(fedamd, name)
+    ours = thing.__module__.startswith("fedamd.")
+    return f"{thing.__module__}.{thing.__qualname__}" if ours else f"{fedamd._HOME_OF[name]}.{name}"
 
 
 # --- the config ---
