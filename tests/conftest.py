@@ -3,9 +3,14 @@
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from fedamd.oracles.native import available, build
 from fedamd.oracles.native import library as library_module
+
+# how long an example takes says something of the machine, nothing of the code
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session", autouse=True)

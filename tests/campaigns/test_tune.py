@@ -83,7 +83,7 @@ def test_equal_gradients():
 
 def test_a_trial_that_diverges_is_shown_and_never_best(tmp_path):
     search = {"algorithm.eta_l": Choice((0.1, 3e38)), "algorithm.eta_s": Choice((1.0,))}
-    result = tune(plan(SMALL, tmp_path / "t", trials=6, batch=6, search=search))
+    result = tune(plan(SMALL | {"rounds": 36}, tmp_path / "t", trials=6, batch=6, search=search))  # 3 bad rounds a rung
     bad = [trial for trial in result.trials if trial.point["algorithm.eta_l"] == 3e38]
     assert bad
     assert all(trial.status == "diverged" and trial.score is None for trial in bad)

@@ -31,6 +31,7 @@ _UNSAID = (
     "metrics",
     "stop",
     "callbacks",
+    "precision",
 )  # not written where they are the paper's: runs of before they existed read the same
 COHORT = 20  # A, unless told; all clients where there are fewer
 _COMPANIONS = {  # data set → its usual partition and model
