@@ -164,7 +164,7 @@ def test_members_of_a_tar_archive(server, monkeypatch, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
-@pytest.mark.parametrize("name", list(CIFAR_SETS.keys() & REMOTES.keys()))
+@pytest.mark.parametrize("name", sorted(CIFAR_SETS.keys() & REMOTES.keys()))
 def test_every_cifar_set_has_a_download_of_the_files_that_are_looked_for(name):
     layout = CIFAR_SETS[name].layouts[0]
     assert set(REMOTES[name].wanted) == {*layout.train, *layout.test}
