@@ -6,7 +6,6 @@ others are quoted, from their machines.
 """
 
 import platform
-import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -135,7 +134,16 @@ def run_workload(
         "each_round": each,
         "whole_workload": seconds if taken == work.rounds else first + each * (work.rounds - 1),
         "extrapolated": taken < work.rounds,
-        "peak_cpu_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+        "peak_cpu_gib": _peak_gib(),
         "peak_gpu_gib": torch.cuda.max_memory_allocated() / 2**30 if device.startswith("cuda") else None,
         "quoted": work.quoted,
     }
+
+
+def _peak_gib() -> float | None:
+    """The most memory this process has had; None where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
