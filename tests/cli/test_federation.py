@@ -17,6 +17,7 @@ pytest.importorskip("flwr")
 
 from fedamd.cli import federation
 from fedamd.errors import FedamdError
+from fedamd.flower.local import mark as marks
 from fedamd.flower.local import processes
 from fedamd.runs.folder import Folder
 
@@ -132,6 +133,13 @@ class Command:
             os.killpg(self.process.pid, signal.SIGKILL)
 
 
+def word_of(folder: Path) -> str:
+    """What all processes of the federation in this folder carry in their environment."""
+    there = marks.read(folder)
+    assert there is not None
+    return there.word
+
+
 @pytest.mark.slow
 @pytest.mark.flower
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -140,7 +148,7 @@ def test_up_says_how_to_stop_and_leaves_nothing_behind(tmp_path: Path, number: s
     with Command(tmp_path, "up", "--clients", "2", "--folder", str(folder)) as up:
         up.wait_until(lambda: "stop" in up.said())
         assert re.search(r"2 clients and their server on 127\.0\.0\.1:\d+", up.said())
-        mark = (folder / "mark").read_text()
+        mark = word_of(folder)
         assert len(processes.marked(mark)) >= 3
         up.process.send_signal(number)
         assert up.process.wait(60) == 0
@@ -152,7 +160,7 @@ def test_up_says_how_to_stop_and_leaves_nothing_behind(tmp_path: Path, number: s
 def test_a_local_run_that_is_told_to_end_leaves_nothing_behind(tmp_path: Path, config: Path) -> None:
     with Command(tmp_path, "run", str(config), "--local", "--out", str(tmp_path / "out")) as run:
         run.wait_until(lambda: list(tmp_path.glob("fedamd-federation-*/logs/client-2.log")))
-        (mark,) = (path.read_text() for path in tmp_path.glob("fedamd-federation-*/mark"))
+        (mark,) = (word_of(path.parent) for path in tmp_path.glob("fedamd-federation-*/mark"))
         assert len(processes.marked(mark)) >= 3
         run.process.send_signal(signal.SIGTERM)
         assert run.process.wait(60) == 128 + signal.SIGTERM
