@@ -1,4 +1,4 @@
-# fedamd on a CPU: docker build -f docker/cpu.Dockerfile -t fedamd . && docker run --rm -v "$PWD/runs:/work/runs" fedamd run
+# fedamd on a CPU: docker build -f docker/cpu.Dockerfile -t fedamd . && docker run --rm -v "$PWD/runs:/federation/runs" fedamd run
 FROM python:3.12-slim AS build
 # The distribution has one version of each at a time.
 # hadolint ignore=DL3008
@@ -10,8 +10,8 @@ FROM python:3.12-slim
 COPY --from=build /wheels /wheels
 COPY constraints.txt /tmp/constraints.txt
 RUN pip install --no-cache-dir --constraint /tmp/constraints.txt --extra-index-url https://download.pytorch.org/whl/cpu /wheels/*.whl \
-    && rm -r /wheels /tmp/constraints.txt && useradd --uid 1000 --create-home fedamd && mkdir /work && chown 1000 /work
+    && rm -r /wheels /tmp/constraints.txt && useradd --uid 1000 --create-home fedamd && mkdir /federation && chown 1000 /federation
 USER 1000
-WORKDIR /work
+WORKDIR /federation
 ENTRYPOINT ["fedamd"]
 CMD ["doctor"]

@@ -14,8 +14,8 @@ RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev &
 COPY --from=build /wheels /wheels
 COPY constraints.txt /tmp/constraints.txt
 RUN pip install --no-cache-dir --constraint /tmp/constraints.txt /wheels/*.whl triton \
-    && rm -r /wheels /tmp/constraints.txt && useradd --uid 1000 --create-home fedamd && mkdir /work && chown 1000 /work
+    && rm -r /wheels /tmp/constraints.txt && useradd --uid 1000 --create-home fedamd && mkdir /federation && chown 1000 /federation
 USER 1000
-WORKDIR /work
+WORKDIR /federation
 ENTRYPOINT ["fedamd"]
 CMD ["doctor"]
