@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         mean,
         role,
     )
+    from fedamd.algorithms.by_theory import KnownProblem, TheoryValues
     from fedamd.algorithms.local import LocalSteps
     from fedamd.algorithms.server import ServerStep
     from fedamd.callbacks import Budget, Callback, CSVLog, EarlyStopping, StopAt
@@ -68,6 +69,7 @@ __all__ = [
     "FedamdError",
     "Federation",
     "Gradient",
+    "KnownProblem",
     "LocalSteps",
     "Metric",
     "Oracle",
@@ -84,6 +86,7 @@ __all__ = [
     "State",
     "StopAt",
     "Task",
+    "TheoryValues",
     "Turn",
     "compare",
     "load",
@@ -110,6 +113,7 @@ _HOMES = {  # module → those of these names that it gives
         *("Algorithm", "State", "Turn", "Federation", "Exchange", "Answers", "Replies", "mean"),
         *("role", "Role", "Task", "Gradient", "Batches", "Reply", "Compressed"),
     ),
+    "fedamd.algorithms.by_theory": ("KnownProblem", "TheoryValues"),
     "fedamd.algorithms.server": ("ServerStep",),
     "fedamd.algorithms.local": ("LocalSteps",),
     "fedamd.algorithms": ("FedAMD", "FedAvg"),

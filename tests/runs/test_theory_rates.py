@@ -1,13 +1,16 @@
 """Learning rates left to theory become numbers before a run begins, and are recorded as numbers."""
 
+import dataclasses
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
 
+from fedamd import FedAvg, KnownProblem, TheoryValues
 from fedamd.campaigns.grid import Grid
 from fedamd.campaigns.sweep import plan, sweep
 from fedamd.data.base import Dataset, Partition
@@ -157,8 +160,69 @@ def test_too_few_local_steps_for_the_theorem() -> None:
 
 
 def test_other_methods_have_no_theory() -> None:
-    with pytest.raises(FedamdError, match=r'algorithm.eta_l: "theory" is for fedamd.*give fedavg a number'):
+    with pytest.raises(FedamdError, match=r"algorithm.eta_l: .*fedavg has it for nothing; give a number"):
         load_config({"algorithm": {"name": "fedavg", "eta_l": "theory"}})
+
+
+def test_as_proved() -> None:
+    """p = ½: 2√2 in place of the theorem's 2, which are 8√2·2 and 8·2 after M/(Ap) = 8."""
+    both = {"eta_l": "theory-proved", "eta_s": "theory-proved"}
+    assert rates(quadratic(p=0.5, **both)) == pytest.approx(
+        (1 / (4 * ROOT), ROOT / (1 + 16 * math.sqrt(2) * math.sqrt(31 / 32)))
+    )
+    assert build_experiment(quadratic(p=0.5, **both)).theory["version"] == "proved"
+    assert build_experiment(quadratic(p=0.5)).theory["version"] == "printed"
+
+
+def test_printed_and_proved_are_not_mixed() -> None:
+    with pytest.raises(FedamdError, match='eta_l and eta_s are left to "theory" and "theory-proved": use one'):
+        build_experiment(quadratic(eta_s="theory-proved"))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bold(FedAvg):
+    """A method with a theory of its own: η_l = 1/(K·L)."""
+
+    has_theory_for: ClassVar[tuple[str, ...]] = ("eta_l",)
+
+    def by_theory(self, names: Sequence[str], problem: KnownProblem) -> TheoryValues:
+        return TheoryValues(dict.fromkeys(names, 1 / (self.steps * problem.smoothness.L)))
+
+    def worked_out(self, cohort: int) -> dict[str, float]:
+        return {"share": 1 / cohort}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Silent(Bold):
+    """It promises a number and gives none."""
+
+    def by_theory(self, names: Sequence[str], problem: KnownProblem) -> TheoryValues:  # noqa: ARG002
+        return TheoryValues({})
+
+
+def own_theory(kind: type, **options: Any) -> Config:
+    named = {"name": f"{__name__}:{kind.__name__}", "eta_s": 1.0} | options
+    return quadratic().told({"algorithm": {"steps": 4, "small_batch": 2} | named})
+
+
+def test_a_users_own_method_offers_theory() -> None:
+    """L = 2 and K = 4: η_l = 1/8."""
+    experiment = build_experiment(own_theory(Bold, eta_l="theory"))
+    assert experiment.config.algorithm.options["eta_l"] == experiment.algorithm.eta_l == 1 / 8
+    assert (experiment.theory["eta_l"], experiment.theory["share"]) == (1 / 8, 1 / 5)
+
+
+def test_what_a_users_own_theory_does_not_cover() -> None:
+    with pytest.raises(FedamdError, match=r"algorithm.eta_s: .*:Bold has it for eta_l; give a number"):
+        own_theory(Bold, eta_s="theory")
+    with pytest.raises(FedamdError, match="Silent gave no eta_l"):
+        build_experiment(own_theory(Silent, eta_l="theory"))
+
+
+def test_what_has_no_theorem_is_told_before_constants_are_sought(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedamd.runs.theory_rates.exact_constants", lambda *_: pytest.fail("sought"))
+    with pytest.raises(FedamdError, match="no other schedule"):
+        build_experiment(quadratic(pattern="0,0,1"))
 
 
 def test_an_unresolved_config_builds_no_algorithm() -> None:

@@ -36,6 +36,8 @@ from fedamd.registry import Registry
 __all__ = [
     "ALGORITHMS",
     "BVRLSGD",
+    "COMPARED_BY_DEFAULT",
+    "DEFAULT_ALGORITHM",
     "MIFA",
     "RGSAGA",
     "STEM",
@@ -146,3 +148,5 @@ _OURS: dict[str, Method] = {
 }
 
 ALGORITHMS: Registry[Method] = Registry("algorithm", _OURS, _adopted)
+DEFAULT_ALGORITHM = "fedamd"  # where a config names none
+COMPARED_BY_DEFAULT = ("fedamd", "fedavg", "scaffold")

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from fedamd import draw
+from fedamd.algorithms.by_theory import KnownProblem, TheoryValues
 from fedamd.algorithms.space import Space
 from fedamd.draw import Purpose
 from fedamd.errors import FedamdError
@@ -260,6 +261,7 @@ class Algorithm(ABC):
     """A federated method: frozen hyper-parameters, and the server's side as generators."""
 
     space: ClassVar[Space] = {}  # where its hyper-parameters are searched when it is tuned
+    has_theory_for: ClassVar[tuple[str, ...]] = ()  # hyper-parameters that a config may leave to `by_theory`
 
     def start(self, x: Tensor, federation: Federation) -> Dialogue:  # noqa: ARG002  for those who ask clients
         """The state before round 0. A generator too, for a method that asks its clients first."""
@@ -273,6 +275,14 @@ class Algorithm(ABC):
     def evaluated(self, state: State) -> Tensor:
         """The model that is evaluated: x itself, unless a method reports another point than the one it goes on from."""
         return state.x  # type: ignore[no-any-return]
+
+    def by_theory(self, names: Sequence[str], problem: KnownProblem) -> TheoryValues:
+        """Numbers for these hyper-parameters, which a config leaves to theory; here they are at their defaults."""
+        raise NotImplementedError(f"{type(self).__name__} has theory for {', '.join(names)}: define by_theory")
+
+    def worked_out(self, cohort: int) -> dict[str, float]:  # noqa: ARG002  for those who have something to tell
+        """Numbers that the method finds by itself, for the records, such as the best probability for this cohort."""
+        return {}
 
 
 def mean(stack: Tensor, weights: Tensor | None = None) -> Tensor:

@@ -39,11 +39,14 @@ from fedamd.algorithms.base import (
     mean,
     role,
 )
+from fedamd.algorithms.by_theory import KnownProblem, TheoryValues
 from fedamd.algorithms.server import ServerStep
 from fedamd.algorithms.space import LOCAL_RATE, SERVER_RATE, Choice, Space
 from fedamd.errors import FedamdError
 from fedamd.oracles.base import Batch
 from fedamd.theory.probability import optimal_nonconvex, optimal_pl
+from fedamd.theory.problem import Setting
+from fedamd.theory.resolve import complete_rates
 from fedamd.transfer import upload
 
 
@@ -90,6 +93,7 @@ class FedAMD(ServerStep):
     start_up: Literal["full", "zeros", "lazy"] = "full"  # v_0: all clients' gradients; 0; the mean of those seen so far
     weights: Literal["uniform", "samples"] = "uniform"  # F as the mean over clients, or over samples
     space: ClassVar[Space] = {"eta_l": LOCAL_RATE, "eta_s": SERVER_RATE, "p": Choice(("optimal", 0.3, 0.5, 0.7, 0.9))}
+    has_theory_for: ClassVar[tuple[str, ...]] = ("eta_l", "eta_s")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -188,3 +192,44 @@ class FedAMD(ServerStep):
         seen.index_fill_(0, rows, 1.0)
         weights = seen if self.weights == "uniform" else seen * federation.weights(federation.everyone, self.weights, v)
         return {"v": v, "seen": seen, "bullseye": mean(v, weights)}
+
+    # --- theory ---
+
+    def by_theory(self, names: Sequence[str], problem: KnownProblem) -> TheoryValues:
+        """η_l and η_s as the theorem for this schedule has them; where one is given, the other from their product."""
+        if reason := self._without_theorem():
+            raise FedamdError(f"learning rates by theory: {reason}; give numbers for eta_l and eta_s")
+        given = {name: getattr(self, name) for name in self.has_theory_for if name not in names}
+        completed = complete_rates("constant" if self.tau is None else "sequential", self._setting(problem), **given)
+        return TheoryValues({name: getattr(completed.rates, name) for name in names}, completed.beyond)
+
+    def worked_out(self, cohort: int) -> dict[str, float]:
+        """p*, where p is left to be optimal."""
+        optimal = self.p in (None, "optimal") and self.tau is None and self.pattern is None
+        return {"p": self.schedule(cohort)(0)} if optimal else {}
+
+    def _setting(self, problem: KnownProblem) -> Setting:
+        smallest, (L, L_sigma, _) = min(problem.sizes), problem.smoothness
+        return Setting(
+            M=problem.clients,
+            A=problem.cohort,
+            K=self.steps,
+            b_small=smallest if self.small_batch == "full" else min(self.small_batch, smallest),
+            L=L,
+            L_sigma=L_sigma,
+            mu=None if self.mu is None else self.mu * L,
+            p=float(self.p) if isinstance(self.p, float | int) else None,
+            c=self.c,
+            tau=self.tau or 2,
+            version=problem.version,
+        )
+
+    def _without_theorem(self) -> str | None:
+        """Why no theorem is about this, if none is: F is the mean over clients in them, and the server's step plain."""
+        if self.pattern is not None or callable(self.p):
+            return "the theorems know a constant p and a period tau, no other schedule"
+        if self.server != "plain":
+            return f'the theorems are about server = "plain", not "{self.server}"'
+        if self.weights != "uniform":
+            return 'the theorems are about weights = "uniform", where every client weighs the same'
+        return None

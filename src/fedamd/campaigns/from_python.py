@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from fedamd.algorithms.base import Algorithm
+from fedamd.algorithms import COMPARED_BY_DEFAULT, Algorithm
 from fedamd.campaigns import compare as comparing
 from fedamd.campaigns import sweep as sweeping
 from fedamd.campaigns.compare import Comparison
@@ -24,7 +24,7 @@ Source = Path | str | Mapping[str, Any] | None
 
 
 def compare(
-    algorithms: Sequence[Algorithm | Mapping[str, Any] | str] = ("fedamd", "fedavg", "scaffold"),
+    algorithms: Sequence[Algorithm | Mapping[str, Any] | str] = COMPARED_BY_DEFAULT,
     config: Source = None,
     *,
     out: Path | str | None = None,

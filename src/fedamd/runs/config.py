@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, ValidationInfo, model_validator
 
-from fedamd.algorithms import ALGORITHMS, Algorithm, FedAMD
+from fedamd.algorithms import ALGORITHMS, DEFAULT_ALGORITHM, Algorithm
+from fedamd.algorithms.by_theory import WORDS
 from fedamd.data import SOURCES
 from fedamd.data.partition import PARTITIONERS, Partitioner
 from fedamd.errors import FedamdError
@@ -22,9 +23,8 @@ from fedamd.registry import import_object, importable, is_object_path
 from fedamd.runs.making import make, refuse_booleans, sentence
 from fedamd.runs.toml import read_toml, to_toml
 
-__all__ = ["THEORY", "Config", "Section", "load_config", "parse_setting", "to_toml"]
+__all__ = ["Config", "Section", "load_config", "parse_setting", "to_toml"]
 
-THEORY = "theory"  # in place of a learning rate of FedAMD: the one its theorem admits, found by `theory_rates`
 _UNSAID = (
     "sampler",
     "schedules",
@@ -87,7 +87,7 @@ class Config(BaseModel):
     data: Section = Section(name="digits")
     partition: Section = Section(name="classes")
     model: Section = Section(name="mlp")
-    algorithm: Section = Section(name="fedamd")
+    algorithm: Section = Section(name=DEFAULT_ALGORITHM)
     sampler: Section = Section(name="uniform")
     schedules: dict[str, Section] = Field(default={}, description="hyper-parameters that change with the round")
 
@@ -137,7 +137,8 @@ class Config(BaseModel):
         if is_object_path(named) or "given" in data:
             partition = "auto"
         raw = {"partition": {"name": partition}, "model": {"name": model}} | raw
-        for section, name in (("data", "digits"), ("partition", partition), ("model", model), ("algorithm", "fedamd")):
+        usual = {"data": "digits", "partition": partition, "model": model, "algorithm": DEFAULT_ALGORITHM}
+        for section, name in usual.items():
             if isinstance(raw.get(section), dict):
                 raw[section] = {"name": name} | raw[section]
         logistic = isinstance(raw["model"], dict) and named == raw["model"]["name"] == "logistic"
@@ -180,26 +181,23 @@ class Config(BaseModel):
 
     @property
     def by_theory(self) -> tuple[str, ...]:
-        """The learning rates that are left to theory."""
-        return tuple(name for name in ("eta_l", "eta_s") if self.algorithm.options.get(name) == THEORY)
+        """The hyper-parameters that are left to theory."""
+        options = self.algorithm.options.items()
+        return tuple(name for name, value in options if isinstance(value, str) and value in WORDS)
 
     def build_algorithm(self) -> Algorithm:
         """The method with its hyper-parameters."""
-        if self.by_theory:
+        if left := self.by_theory:
             raise FedamdError(
-                f'algorithm.{self.by_theory[0]} = "theory" needs the data and the model of a simulation; give a number'
+                f'algorithm.{left[0]} = "{self.algorithm.options[left[0]]}" needs the data and the model of a '
+                "simulation; give a number"
             )
         return self.outline()
 
     def outline(self) -> Algorithm:
-        """The method with its hyper-parameters, learning rates that are left to theory at their defaults."""
+        """The method with its hyper-parameters, those that are left to theory at their defaults."""
         refuse_given(self.algorithm, "algorithm")
         method, by_theory = ALGORITHMS.find(self.algorithm.name, "algorithm.name"), self.by_theory
-        if by_theory and method.make is not FedAMD:
-            raise FedamdError(
-                f'algorithm.{by_theory[0]}: "theory" is for fedamd, whose theorems state learning rates; '
-                f"give {self.algorithm.name} a number"
-            )
         options = dict(method.presets) | self.algorithm.options
         named = {
             name: import_object(str(value), f"algorithm.{name}") if is_object_path(value) else value
@@ -209,6 +207,13 @@ class Config(BaseModel):
         made = make(method.make, named, "algorithm")
         if not isinstance(made, Algorithm):
             raise FedamdError(f"algorithm.name: {self.algorithm.name} made a {type(made).__name__}, not an Algorithm")
+        for name in by_theory:
+            if name not in made.has_theory_for:
+                covered = ", ".join(made.has_theory_for) or "nothing"
+                raise FedamdError(
+                    f'algorithm.{name}: "{self.algorithm.options[name]}" is for what a method has theory for, and '
+                    f"{self.algorithm.name} has it for {covered}; give a number"
+                )
         return made
 
     def build_partitioner(self) -> Partitioner:
