@@ -142,7 +142,7 @@ class Broken(Callback):
 
 def test_a_callback_that_raises_is_named_and_the_run_kept(tmp_path: Path) -> None:
     whole = fedamd.run(CONFIG)
-    with pytest.raises(FedamdError, match="the callback Broken failed after round 7: KeyError: 'oops'"):
+    with pytest.raises(FedamdError, match="the callback Broken failed after 7 rounds: KeyError: 'oops'"):
         fedamd.run(CONFIG, out=tmp_path / "run", callbacks=[Broken()])
     assert torch.equal(fedamd.resume(tmp_path / "run").x, whole.x)
 

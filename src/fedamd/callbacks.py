@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fedamd.engines.distributed import agreed
-from fedamd.errors import FedamdError
+from fedamd.errors import FedamdError, at_work
 from fedamd.metrics import METRICS
 from fedamd.registry import import_object
 from fedamd.runs.config import Config
@@ -230,15 +230,8 @@ class Guarded(Callback):
         self._told(run, lambda: self._inner.end(run, status))
 
     def _told(self, run: Run, tell: Callable[[], None]) -> None:
-        try:
+        with at_work(f"the callback {type(self._inner).__name__} failed after {run.t} rounds"):
             tell()
-        except FedamdError:
-            raise
-        except Exception as error:
-            name = type(self._inner).__name__
-            raise FedamdError(
-                f"the callback {name} failed after round {run.t}: {type(error).__name__}: {error}"
-            ) from error
 
 
 def configured(config: Config) -> list[Callback]:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedamd.errors import FedamdError
+from fedamd.errors import FedamdError, at_work
 from fedamd.registry import choose, import_object
 
 Compute = Callable[[Tensor, Tensor], Any]
@@ -31,16 +31,9 @@ class Metric:
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> float:
         """The number; NaN where it is not defined for these samples."""
-        try:
-            value = self.compute(outputs, targets)
-            return float(value)
-        except FedamdError:
-            raise
-        except Exception as error:
-            raise FedamdError(
-                f"the metric {self.name} failed on outputs of shape {tuple(outputs.shape)} and targets of shape "
-                f"{tuple(targets.shape)}: {type(error).__name__}: {error}"
-            ) from error
+        shapes = f"outputs of shape {tuple(outputs.shape)} and targets of shape {tuple(targets.shape)}"
+        with at_work(f"the metric {self.name} failed on {shapes}"):
+            return float(self.compute(outputs, targets))
 
 
 def predicted_classes(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
-from fedamd.errors import FedamdError
+from fedamd.errors import FedamdError, described
 
 T = TypeVar("T")
 _PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -139,6 +139,8 @@ def _module(name: str, where: str) -> ModuleType:
         ) from error
     except (ImportError, SyntaxError) as error:
         raise FedamdError(f"{where}: cannot import {name}: {error}") from error
+    except Exception as error:
+        raise FedamdError(f"{where}: cannot import {name}: {described(error)}") from error
 
 
 def _refuse_namesake(package: str, where: str) -> None:

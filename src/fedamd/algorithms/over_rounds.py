@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from fedamd.algorithms.base import Algorithm
 from fedamd.algorithms.checks import between, not_negative, positive, whole
-from fedamd.errors import FedamdError
+from fedamd.errors import FedamdError, at_work
 from fedamd.registry import Registry
 
 Factor = Callable[[int], float]  # t → what the hyper-parameter's own value is multiplied by
@@ -129,10 +129,8 @@ def check_scheduled(algorithm: Algorithm, schedules: Mapping[str, Factor]) -> No
 
 
 def _value(name: str, base: float, factor: Factor, t: int) -> float:
-    try:
+    with at_work(f"schedules.{name} failed in round {t}"):
         scale = float(factor(t))
-    except Exception as error:
-        raise FedamdError(f"schedules.{name} failed in round {t}: {type(error).__name__}: {error}") from error
     if not (math.isfinite(scale) and scale > 0):
         raise FedamdError(f"schedules.{name} gave {scale} for round {t}: a factor is a finite number above 0")
     return max(1, round(base * scale)) if isinstance(base, int) else base * scale

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 import warnings
 from typing import Annotated, Any
 
@@ -84,8 +85,13 @@ def root(
     version: Annotated[  # noqa: ARG001  its callback has dealt with it
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", envvar="FEDAMD_DEBUG", help="Show where an error came from, call by call.")
+    ] = False,
 ) -> None:
     """Federated learning with anchor sampling: train, compare, plan and reproduce."""
+    if debug:
+        os.environ["FEDAMD_DEBUG"] = "1"  # for `main`, and for processes that commands start
     if processes() > 1 and context.invoked_subcommand not in TOGETHER:
         raise FedamdError(f"fedamd {context.invoked_subcommand} runs in one process: start it without torchrun")
 
@@ -103,10 +109,16 @@ def main() -> None:
     except (FedamdError, OSError) as error:
         if processes() > 1:
             _await_turn_to_speak(error)
+        if _debugging():
+            traceback.print_exception(error)
         Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(_sentence(error))}")
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _debugging() -> bool:
+    return os.environ.get("FEDAMD_DEBUG", "").lower() in ("1", "true", "yes", "on")
 
 
 def _note(message: Warning | str, *where: Any, **more: Any) -> None:  # noqa: ARG001

@@ -20,7 +20,7 @@ from fedamd.data.classes_per_client import apportion, deal
 from fedamd.data.files import read_arrays
 from fedamd.data.seeding import generator
 from fedamd.data.virtual import VirtualPartition
-from fedamd.errors import FedamdError
+from fedamd.errors import FedamdError, at_work
 from fedamd.registry import Registry, check_options
 
 Indices = NDArray[np.int64]
@@ -200,10 +200,12 @@ _OURS: dict[str, Callable[..., Partitioner]] = {
 class _Own:
     """A user's partitioner; the lists of sample numbers it returns are checked as those of `Lists`."""
 
+    name: str
     share: Callable[..., Clients | Sequence[Sequence[int]]]
 
     def __call__(self, dataset: Dataset, clients: int, seed: int) -> Clients:
-        shared = self.share(dataset, clients, seed)
+        with at_work(f"the partitioner {self.name}"):
+            shared = self.share(dataset, clients, seed)
         return Lists(shared)(dataset, clients, seed) if isinstance(shared, Sequence) else shared
 
 
@@ -215,7 +217,7 @@ def _adopted(name: str, found: Any) -> Callable[..., Partitioner]:
     def make(**options: Any) -> Partitioner:
         is_class = isinstance(found, type)
         check_options(f"the partitioner {name}", found, options, given=() if is_class else _called_with(found))
-        return _Own(found(**options) if is_class else functools.partial(found, **options))
+        return _Own(name, found(**options) if is_class else functools.partial(found, **options))
 
     return make
 

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from fedamd.data.leaf import read_leaf
 from fedamd.data.locate import IDX_SETS, find, folders
 from fedamd.data.pictures import read_pictures
 from fedamd.data.synthetic import logistic, quadratic
-from fedamd.errors import FedamdError
+from fedamd.errors import FedamdError, at_work
 from fedamd.registry import Registry, check_options
 
 MEAN, STD = 0.1307, 0.3081  # MNIST's; the paper normalises all its images with them
@@ -45,7 +46,8 @@ def load(name: str, **options: Any) -> Dataset:
     """The data set of that name, or what the user's "package.module:function" returns, made with these options."""
     source = SOURCES.find(name, "data.name")
     check_options(f"the data set {name}", source.read, options)
-    data = source.read(**options)
+    with at_work(f"the data set {name} cannot be made") if ":" in name else nullcontext():
+        data = source.read(**options)
     if not isinstance(data, Dataset):
         raise FedamdError(f"data.name: {name} returned a {type(data).__name__}, not a fedamd.Dataset")
     return check(data)

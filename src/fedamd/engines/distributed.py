@@ -92,7 +92,9 @@ class DistributedEngine(Engine):
 
     def execute(self, requests: Sequence[Request]) -> list[Answers]:
         own = [Request(request.site, request.t, request.stage, self._own(request.exchange)) for request in requests]
-        answers = self._inner.execute(own)
+        answers: list[Answers] = []
+        with in_step(self._ranks):
+            answers = self._inner.execute(own)
         described = _gather_json([_describe(answer) for answer in answers])
         together = enumerate(zip(requests, answers, strict=True))
         return [

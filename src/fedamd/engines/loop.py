@@ -20,6 +20,7 @@ from fedamd.engines.base import (
     like_x,
     sample_keys,
 )
+from fedamd.errors import at_work, round_named
 from fedamd.oracles.base import Batch, Oracle
 
 
@@ -52,8 +53,10 @@ def play(
     x = like_x(order)
     grad = RecordingGradient(oracle, micro_batch)
     batches = batches_for(request, order, client, x, oracle.keyed)
-    reply = order.role.run(task_for(request, order, client, x), batches, grad)
-    return reply, grad.mean_loss()
+    task = task_for(request, order, client, x)
+    with at_work(f"client {client} as {order.role.name} in {round_named(request.t)}, stage {request.stage}"):
+        reply = order.role.run(task, batches, grad)
+        return reply, grad.mean_loss()
 
 
 def task_for(request: Request, order: Order, client: int, like: Tensor) -> Task:

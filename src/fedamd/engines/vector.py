@@ -21,9 +21,10 @@ from torch import Tensor
 from fedamd.algorithms.base import Answers, Order, Replies, Role
 from fedamd.engines.base import Engine, Request, accepted, like_x
 from fedamd.engines.captured import MOST_GRAPHS, CapturedOracle, recorded, rounded_up
+from fedamd.engines.loop import play
 from fedamd.engines.pieces import PIECE
 from fedamd.engines.stack import Assembly, Outcome, Stack, play_stacked, stack_orders
-from fedamd.errors import FedamdError
+from fedamd.errors import FedamdError, UserCodeError, described, round_named
 from fedamd.oracles.base import Oracle
 
 LARGE = 1 << 20  # parameters from which on a step takes so long that recording the steps one by one costs nothing
@@ -65,7 +66,20 @@ class VectorEngine(Engine):
 
     def execute(self, requests: Sequence[Request]) -> list[Answers]:
         with self._at_work():
-            return self._execute(requests)
+            try:
+                return self._execute(requests)
+            except (FedamdError, torch.OutOfMemoryError):
+                raise
+            except Exception as error:
+                self._find_culprit(requests)
+                raise _only_together(requests[0], error) from error
+
+    def _find_culprit(self, requests: Sequence[Request]) -> None:
+        """Play the clients one by one, as the reference does, so that the error is told with the client it is of."""
+        for request in requests:
+            for order in request.exchange.orders:
+                for client in order.clients:
+                    play(request, order, client, self._oracle, self._micro_batch)
 
     def _at_work(self) -> AbstractContextManager[None]:
         return nullcontext() if self._threads is None else _one_thread()
@@ -240,6 +254,15 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def _only_together(request: Request, error: Exception) -> UserCodeError:
+    """For an error that no client has by itself."""
+    roles = " and ".join(order.role.name for order in request.exchange.orders if order.clients)
+    return UserCodeError(
+        f"clients as {roles} in {round_named(request.t)}, stage {request.stage}, played as one stack (each by itself "
+        f'works: try engine = "loop"): {described(error)}'
+    )
 
 
 def _padded(tensor: Tensor, rows: int) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from fedamd.data.base import Dataset
-from fedamd.errors import FedamdError
+from fedamd.errors import FedamdError, at_work
 from fedamd.models.convex import Logistic, Quadratic
 from fedamd.models.images import CNN, VGG11, CNNOfPfl, ResNet18
 from fedamd.models.networks import MLP, LeNet5, Softmax
@@ -223,7 +223,8 @@ def _adopted(name: str, found: Any) -> Model:
     def make(dataset: Dataset, **options: Any) -> nn.Module:
         given = {"dataset": dataset} if "dataset" in inspect.signature(found).parameters else {}
         check_options(f"model {name}", found, options, given)
-        model = found(**given, **options)
+        with at_work(f"the model {name} cannot be made"):
+            model = found(**given, **options)
         if not isinstance(model, nn.Module):
             raise FedamdError(f"model.name: {name} returned a {type(model).__name__}, not a torch.nn.Module")
         return model

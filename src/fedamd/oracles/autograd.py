@@ -36,8 +36,8 @@ class AutogradOracle(Oracle):
         samples = torch.zeros(2, 1, dtype=torch.int64, device=x.device)
         try:
             self.gradient(x, Batch(samples, torch.ones_like(samples, dtype=x.dtype), samples if self.keyed else None))
-        except RuntimeError as error:
-            return str(error).strip().split("\n")[0]
+        except Exception as error:  # of vmap, or of a model that looks into what it is given
+            return (str(error).strip() or type(error).__name__).splitlines()[0]
         return None
 
     @property

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fedamd.errors import FedamdError
+from fedamd.errors import FedamdError, at_work
 from fedamd.metrics import predicted_classes
 from fedamd.oracles.dropout import Keys, address_dropout
 from fedamd.oracles.hidden_state import refuse_hidden_state
@@ -113,15 +113,9 @@ class Objective(nn.Module):
         devices = [inputs.device] if inputs.is_cuda else []
         with torch.random.fork_rng(devices):
             dice = _dice(devices)
-            try:
+            shapes = f"inputs of shape {tuple(inputs.shape)} and targets of shape {tuple(targets.shape)}"
+            with at_work(f"the model {type(self.model).__name__} fails on {shapes}"):
                 losses, _ = self.at(self.start, inputs, targets, keys, training=True)
-            except FedamdError:
-                raise
-            except Exception as error:
-                raise FedamdError(
-                    f"the model {type(self.model).__name__} fails on inputs of shape {tuple(inputs.shape)} and targets "
-                    f"of shape {tuple(targets.shape)}: {type(error).__name__}: {error}"
-                ) from error
             if any(not torch.equal(one, other) for one, other in zip(dice, _dice(devices), strict=True)):
                 raise FedamdError(
                     f"the model {type(self.model).__name__} draws random numbers when it runs: they belong to no "

@@ -15,7 +15,7 @@ from torch import Tensor
 from fedamd import draw
 from fedamd.data.base import Clients, ClientTests, Dataset, Partition
 from fedamd.draw import Purpose
-from fedamd.errors import FedamdError
+from fedamd.errors import FedamdError, at_work
 from fedamd.metrics import Metric, accuracy
 from fedamd.oracles.objective import Objective
 
@@ -54,10 +54,16 @@ class Evaluation:
         measured: dict[str, list[float]] = {"loss": [_mean(losses[piece]) for piece in pieces]}
         for metric in (*([_ACCURACY] if self.dataset.classes else []), *self.metrics):
             measured[metric.name] = [
-                metric(outputs[piece], self.tests.targets[piece]) if len(piece) else math.nan for piece in pieces
+                self._on_client(metric, client, outputs, piece) if len(piece) else math.nan
+                for client, piece in enumerate(pieces)
             ]
         better = {metric.name: metric.higher_is_better for metric in (_ACCURACY, *self.metrics)}
         return {name: spread(values, better.get(name, False)) for name, values in measured.items()}
+
+    def _on_client(self, metric: Metric, client: int, outputs: Tensor, own: Tensor) -> float:
+        assert self.tests is not None
+        with at_work(f"the tests of client {client}"):
+            return metric(outputs[own], self.tests.targets[own])
 
     @torch.no_grad()
     def _forward(self, x: Tensor, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

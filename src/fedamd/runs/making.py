@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from fedamd.errors import FedamdError
+from fedamd.errors import FedamdError, at_work
 from fedamd.registry import check_options, suggestion
 
 T = TypeVar("T")
@@ -25,12 +25,13 @@ def make(kind: Callable[..., T], options: Mapping[str, Any], where: str) -> T:
                 f"{where}.{name}: unknown key{suggestion(name, allowed)}; allowed are {', '.join(allowed)}"
             )
     refuse_booleans(options, {field.name: field.default for field in dataclasses.fields(kind)}, f"{where}.")
-    try:
-        return cast(T, _adapter(kind).validate_python(dict(options)))
-    except ValidationError as error:
-        raise FedamdError(sentence(error, kind, where)) from None
-    except FedamdError as error:
-        raise FedamdError(f"{where}: {error}") from None
+    with at_work(f"{where} cannot be made"):
+        try:
+            return cast(T, _adapter(kind).validate_python(dict(options)))
+        except ValidationError as error:
+            raise FedamdError(sentence(error, kind, where)) from None
+        except FedamdError as error:
+            raise FedamdError(f"{where}: {error}") from None
 
 
 def option_names(kind: Callable[..., Any]) -> list[str]:
@@ -62,11 +63,12 @@ def sentence(error: ValidationError, kind: Any, where: str = "") -> str:
 
 
 def _called(function: Callable[..., T], options: Mapping[str, Any], where: str) -> T:
-    try:
-        check_options(where, function, options)
-        return function(**options)
-    except FedamdError as error:
-        raise FedamdError(str(error) if str(error).startswith(where) else f"{where}: {error}") from None
+    with at_work(f"{where} cannot be made"):
+        try:
+            check_options(where, function, options)
+            return function(**options)
+        except FedamdError as error:
+            raise FedamdError(str(error) if str(error).startswith(where) else f"{where}: {error}") from None
 
 
 @functools.cache

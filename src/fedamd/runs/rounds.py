@@ -7,6 +7,7 @@ import torch
 
 from fedamd.algorithms.base import Answers, Dialogue, Exchange, State, Turn
 from fedamd.engines.base import Engine, Request
+from fedamd.errors import at_work, round_named
 from fedamd.runs.ledger import Ledger
 from fedamd.runs.run import Listener, Run
 
@@ -42,7 +43,7 @@ def _round(runs: Sequence[Run], engine: Engine, listen: Listener) -> None:
     t = runs[0].t
     for run in runs:
         run.begin_round()
-    turns = [Turn(t, run.config.seed, run.experiment.federation) for run in runs]
+    turns = [_turn(run, t) for run in runs]
     dialogues = [run.experiment.method_of(t).round(run.state, turn) for run, turn in zip(runs, turns, strict=True)]
     _converse(runs, dialogues, t, engine, [run.ledger for run in runs])
     for run in runs:
@@ -59,7 +60,8 @@ def _converse(
     while answers:
         asked: dict[int, Exchange] = {}
         for index, answer in answers.items():
-            reply = _reply(dialogues[index], answer)
+            with at_work(f"the server's side of {_method(runs[index])} in {round_named(t)}, before stage {stage}"):
+                reply = _reply(dialogues[index], answer)
             if isinstance(reply, State):
                 runs[index].state = reply
             else:
@@ -73,6 +75,16 @@ def _converse(
                 ledgers[index].add_seconds(time.length(asked[index]))
             runs[index].tally.add(asked[index], answer)  # type: ignore[arg-type]
         stage += 1
+
+
+def _turn(run: Run, t: int) -> Turn:
+    federation = run.experiment.federation
+    with at_work(f"the sampler {type(federation.sampler).__name__} in {round_named(t)}"):
+        return Turn(t, run.config.seed, federation)
+
+
+def _method(run: Run) -> str:
+    return type(run.experiment.algorithm).__name__
 
 
 def _reply(dialogue: Dialogue, answer: Answers | None) -> Exchange | State:
@@ -93,14 +105,16 @@ def _close(runs: Sequence[Run], t: int, engine: Engine, listen: Listener, ledger
         return
     due = [run for run in runs if t == START_UP or run.t % run.config.evaluate_every == 0 or run.t == run.config.rounds]
     numbers = torch.stack([torch.stack([run.tally.loss(run.state.x), run.state.x.sum()]) for run in runs])
-    models = [run.experiment.algorithm.evaluated(run.state) for run in due]
-    evaluations = dict(zip(map(id, due), engine.evaluate(models), strict=True)) if due else {}
-    for run, (loss, total), ledger in zip(runs, numbers.tolist(), ledgers, strict=True):
+    with at_work(f"the evaluation after {round_named(t)}"):
+        models = [run.experiment.algorithm.evaluated(run.state) for run in due]
+        evaluations = dict(zip(map(id, due), engine.evaluate(models), strict=True)) if due else {}
+        measured = [run.measure(t, evaluations.get(id(run))) for run in runs]
+    for run, (loss, total), ledger, found in zip(runs, numbers.tolist(), ledgers, measured, strict=True):
         run.count_bad_rounds()
         if not math.isfinite(total) or max(run.all_bad_rounds.values(), default=0) >= HOPELESS:
             run.status = "diverged"
         elif run.t >= run.config.rounds:
             run.status = "finished"
-        record = run.record(t, loss, run.measure(t, evaluations.get(id(run))), ledger, engine.extras(t))
+        record = run.record(t, loss, found, ledger, engine.extras(t))
         run.records.append(record)
         listen(run, record)

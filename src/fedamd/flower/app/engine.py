@@ -32,7 +32,7 @@ from torch import Tensor
 
 from fedamd.algorithms.base import Algorithm, Answers, Order, Replies
 from fedamd.engines.base import Engine, Request, like_x
-from fedamd.errors import FedamdError
+from fedamd.errors import FedamdError, at_work, round_named
 from fedamd.flower.app.acknowledged import Acknowledged
 from fedamd.flower.app.mailbox import Mailbox
 from fedamd.flower.app.memory import LostVersion
@@ -90,6 +90,7 @@ class FlowerEngine(Engine):
         self._evaluator = evaluator
         self._overdue: dict[str, int] = {}  # message → node
         self._asked_at: dict[int, float] = {}  # node → when
+        self._failure = ""  # the last that was noted
         self.renewing = False  # whether this start-up pass is not the run's first
         self.lost: set[int] = set()  # clients that have lost what they held
         self.events: Counter[str] = Counter()
@@ -118,7 +119,8 @@ class FlowerEngine(Engine):
 
     def _exchange(self, request: Request) -> Answers:
         orders = request.exchange.orders
-        rehearsals = {order.role.name: self._rehearsed(order) for order in orders if order.clients}
+        with at_work(f"the rehearsal of {round_named(request.t)}, stage {request.stage}"):
+            rehearsals = {order.role.name: self._rehearsed(order) for order in orders if order.clients}
         asked = [(order, client) for order in orders for client in order.clients]
         quorum = min(self._settings.min_replies, len(asked))
         enough = self._connected(asked) if request.t == START_UP else quorum
@@ -136,7 +138,7 @@ class FlowerEngine(Engine):
         raise FedamdError(
             f"round {request.t}: {len(accepted)} of {len(asked)} clients replied in {self._settings.attempts} "
             f"attempts, fewer than min_replies = {self._settings.min_replies}; the run stops here and goes on from its "
-            "last checkpoint when it is started again"
+            "last checkpoint when it is started again" + (f"; last failure: {self._failure}" if self._failure else "")
         )
 
     def _attempt(
@@ -263,7 +265,8 @@ class FlowerEngine(Engine):
 
     def _note(self, event: str, parcel: Parcel, why: str) -> None:
         self.events[event] += 1
-        log.warning("client %d as %s: %s (%s)", parcel.client, parcel.order.role.name, event, why)
+        self._failure = f"client {parcel.client} as {parcel.order.role.name}: {event} ({why})"
+        log.warning("%s", self._failure)
 
     def _count_late(self) -> None:
         """Replies to exchanges that are closed: too late to count, worth knowing."""
