@@ -7,7 +7,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# bytecode is left to the first import: most of what PyTorch brings is never imported
+PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 OUT := runs/first-$(shell date +%Y%m%d-%H%M%S)
 # two test processes share the cores: one thread each keeps them out of each other's way
 TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
