@@ -15,6 +15,7 @@ processes at the end. The load average says how quiet the machine was. Prints JS
 import argparse
 import json
 import os
+import re
 import statistics
 import tempfile
 import threading
@@ -30,6 +31,7 @@ from fedamd.flower.local.loopback import Loopback
 from fedamd.runs.folder import Folder
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "flower_digits"
+REQUEST = re.compile(r'"POST /v1/([a-z/-]+) HTTP')
 SKIPPED = 2  # rounds in which data and models are still being loaded
 PROGRAMS = {  # a word of its command line → what it is called here
     "flower-superlink": "SuperLink",
@@ -69,6 +71,7 @@ def measure(clients: int, rounds: int, hidden: int | None, tls: bool, stock: boo
             status = run_on(up_in(up.folder), source, wanted)
             cpu, messages = watcher.spent()
             memory = megabytes(processes.marked(up.mark))
+            requests = Counter(REQUEST.findall(read(f"{up.folder}/logs/superlink.log")))
         records = [record for record in Folder.open(out).metrics() if record.round >= SKIPPED]
     return {
         "status": status,
@@ -82,6 +85,7 @@ def measure(clients: int, rounds: int, hidden: int | None, tls: bool, stock: boo
         "megabytes_per_client": round(
             sum(memory[name] for name in ("node", "worker", "SuperNode", "executor")) / clients
         ),
+        "requests_per_round": {path: round(n / len(records), 1) for path, n in requests.most_common()},
         "load_average": os.getloadavg()[0],
     }
 

@@ -5,13 +5,14 @@ from typing import Any
 
 import httpx
 import pytest
-from flwr.app import ConfigRecord, Message, RecordDict
-from flwr.common.serde import message_to_proto
+from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.common.serde import message_from_proto, message_to_proto
 from flwr.proto.node_pb2 import Node
 
 from fedamd.flower import version
 from fedamd.flower.app import letterbox
 from fedamd.flower.app.letterbox import Letterbox
+from fedamd.flower.app.mailbox import Mailbox
 from fedamd.flower.local.inprocess import InProcessGrid
 from fedamd.flower.node.private_flwr import Parcel, set_identity
 
@@ -23,6 +24,7 @@ class FakeSuperLink:
         set_identity(1, 1)
         self.questions: list[list[str]] = []
         self.confirmed: list[str] = []
+        self.pushed: list[Any] = []
         self.late: set[str] = set()
         self.objects: dict[str, bytes] = {}
         self.replies: dict[str, Parcel] = {}
@@ -52,6 +54,10 @@ class FakeSuperLink:
     def ConfirmMessageReceived(self, request: Any) -> None:
         self.confirmed.append(request.message_object_id)
 
+    def PushMessages(self, request: Any) -> Any:
+        self.pushed.append(request)
+        return SimpleNamespace(message_ids=[one.metadata.message_id for one in request.messages_list])
+
 
 def name_of(reply: Message | None) -> object:
     return None if reply is None else reply.content["r"]["name"]
@@ -63,6 +69,33 @@ def test_all_replies_with_one_question() -> None:
     assert {one: name_of(reply) for one, reply in found.items()} == {"a": "a", "b": "b"}
     assert link.questions == [["a", "b", "c"]]
     assert len(link.confirmed) == 2
+
+
+def test_a_reply_that_comes_whole_is_read_as_it_is() -> None:
+    link = FakeSuperLink()
+    link.replies["a"] = Parcel.of(link.replies["a"].opened(), whole=True)
+    link.objects.clear()
+    assert name_of(Letterbox(link.grid).fetch(["a"])["a"]) == "a"
+    assert len(link.confirmed) == 1
+
+
+def test_small_messages_go_together_and_whole_to_nodes_that_read_them() -> None:
+    link = FakeSuperLink()
+    post = Mailbox(InProcessGrid({}, {}))
+    post._quick, post.read_whole = Letterbox(link.grid), {5, 6, 8}
+    small, large = RecordDict({"r": ConfigRecord({"n": 1})}), RecordDict({"vectors": ArrayRecord()})
+    ids = post.send([(5, small), (6, small), (7, small), (8, large)], "train", ttl=10)
+    (request,) = link.pushed
+    assert [one.metadata.dst_node_id for one in request.messages_list] == [5, 6]
+    assert ids == [*(tree.object_id for tree in request.message_object_trees), "1", "2"], "the others go Flower's way"
+    assert [message_from_proto(one).content["r"]["n"] for one in request.messages_list] == [1, 1]
+
+
+def test_many_messages_go_in_several_requests() -> None:
+    link = FakeSuperLink()
+    messages = [Message(RecordDict(), dst_node_id=node, message_type="train") for node in range(2, 72)]
+    assert len(set(Letterbox(link.grid).send(messages))) == 70
+    assert [len(request.messages_list) for request in link.pushed] == [32, 32, 6]
 
 
 def test_a_reply_still_being_uploaded_holds_nobody_up_and_is_not_asked_for_again() -> None:

@@ -26,11 +26,12 @@ class Done(Exception):
 class FakeLink:
     """Messages in, replies out."""
 
-    def __init__(self, incoming: list[Message]) -> None:
+    def __init__(self, incoming: list[Message], whole: bool = False) -> None:
         private_flwr.set_identity(7, 5)
-        self.incoming = [Parcel.of(message) for message in incoming]
+        self.incoming = [Parcel.of(message, whole) for message in incoming]
         self.objects = {number: part for one in self.incoming for number, part in one.parts.items()}
         self.replies: list[Message] = []
+        self.whole: list[Message] = []
         self.pushed: set[str] = set()
         self.confirmed: list[str] = []
 
@@ -44,6 +45,7 @@ class FakeLink:
             lambda _, number: self.objects[number],
             lambda *words: self.pushed.add(words[2]),
             lambda _, number: self.confirmed.append(number),
+            self.send_whole,
         )
 
     def receive(self) -> Any:
@@ -56,6 +58,10 @@ class FakeLink:
         assert seconds >= 0
         self.replies.append(message)
         return {one.object_id for one in private_flwr.iterate_object_tree(tree)}, "session"
+
+    def send_whole(self, message: Message, seconds: float) -> None:
+        assert seconds >= 0
+        self.whole.append(message)
 
 
 class FakeWorkers:
@@ -71,7 +77,8 @@ class FakeWorkers:
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        return Parcel.of(Message(RecordDict({"r": ConfigRecord({"n": answer})}), reply_to=parcel.opened()))
+        whole, message = parcel.is_whole, parcel.opened()
+        return Parcel.of(Message(RecordDict({"r": ConfigRecord({"n": answer})}), reply_to=message), whole)
 
     def end_idle(self) -> None:
         pass
@@ -101,6 +108,19 @@ def test_each_message_is_fetched_confirmed_answered_and_its_reply_sent(
     assert [reply.metadata.reply_to_message_id for reply in link.replies] == sent
     assert len(link.pushed) == 2 * 3, "message, content and record of each reply"
     assert all(95 < seconds <= 102 for seconds in workers.seconds), "a worker has as long as the message lives"
+
+
+def test_a_message_that_comes_whole_is_answered_whole_with_no_object_fetched_or_sent(
+    monkeypatch: pytest.MonkeyPatch, messages: list[Message]
+) -> None:
+    link = FakeLink(messages, whole=True)
+    assert not link.objects
+    serve(monkeypatch, link, FakeWorkers(10, WorkerDied("it died")))
+    assert link.whole[0].content["r"]["n"] == 10
+    assert link.whole[1].error.reason == "it died"
+    assert not link.pushed
+    assert not link.replies
+    assert len(link.confirmed) == 2
 
 
 @pytest.mark.parametrize("trouble", [WorkerDied("it died"), WorkerHung("it hung")])

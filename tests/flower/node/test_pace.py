@@ -1,37 +1,81 @@
 """When a node asks again."""
 
+import itertools
+
 from flower_support import Clock
 
-from fedamd.flower.node.pace import IDLE, TOGETHER, Pace
+from fedamd.flower.node.pace import IDLE, TOGETHER, TOGETHER_WHEN_DUE, Pace
 
 
-def settled(nodes: int) -> float:
-    """The pause of one of so many nodes, a while after a message."""
-    clock = Clock()
+def of_a_run(clock: Clock, nodes: int) -> Pace:
+    """The pace of one of so many nodes, which has just answered."""
     pace = Pace(clock.now, jitter=lambda: 1.0)
     pace.one_of(nodes)
-    pace.had_a_message()
-    pauses = [pace.pause() for _ in range(60)]
-    assert pauses[0] < 0.05
+    pace.has_answered()
+    return pace
+
+
+def questions(clock: Clock, pace: Pace, seconds: float) -> list[float]:
+    """When it asks, in seconds from now."""
+    asked, begun = [], clock.now()
+    while clock.now() + (pause := pace.pause()) < begun + seconds:
+        clock.sleep(pause)
+        asked.append(clock.now() - begun)
+    return asked
+
+
+def test_a_node_asks_at_once_then_ever_more_rarely() -> None:
+    clock = Clock()
+    asked = questions(clock, of_a_run(clock, 20), 20)
+    pauses = [round(later - sooner, 6) for sooner, later in zip([0.0, *asked], asked, strict=False)]
+    assert pauses[0] == 20 / TOGETHER_WHEN_DUE
     assert pauses == sorted(pauses)
-    return pauses[-1]
+    assert pauses[-1] == 20 / TOGETHER
 
 
-def test_all_nodes_together_ask_20_times_a_second_from_4_to_60_of_them() -> None:
+def test_all_nodes_together_ask_so_often_however_many_they_are() -> None:
     for nodes in (4, 20, 60):
-        assert abs(nodes / settled(nodes) - TOGETHER) < 1e-9
+        clock = Clock()
+        pace = of_a_run(clock, nodes)
+        clock.sleep(50)
+        assert abs(nodes / pace.pause() - TOGETHER) < 1e-9
+
+
+def test_a_node_does_not_ask_before_a_message_is_due_and_then_often() -> None:
+    clock = Clock()
+    pace = of_a_run(clock, 4)
+    for gap in (10.0, 25.0, 10.0):  # it was not asked in one of the rounds
+        clock.sleep(gap)
+        pace.found_a_message()
+        pace.has_answered()
+    asked = questions(clock, pace, 12)
+    assert asked[:2] == [3, 6], "at the idle pace until six tenths of ten seconds are over"
+    assert [round(later - sooner, 6) for sooner, later in itertools.pairwise(asked[1:])] == [0.2] * 29
+
+
+def test_a_run_that_becomes_faster_is_followed() -> None:
+    clock = Clock()
+    pace = of_a_run(clock, 4)
+    last = 10.0
+    for _ in range(30):
+        pace.found_a_message()
+        pace.has_answered()
+        begun = clock.now()
+        while clock.now() - begun < 0.3:  # when the message is there
+            clock.sleep(pace.pause())
+        last = clock.now() - begun
+    assert last < 0.4
 
 
 def test_no_node_asks_more_rarely_than_flowers_own() -> None:
-    assert settled(1000) == IDLE
+    clock = Clock()
+    pace = of_a_run(clock, 1000)
+    assert pace.pause() == IDLE
 
 
 def test_a_node_that_has_heard_nothing_for_a_minute_rests() -> None:
     clock = Clock()
-    pace = Pace(clock.now, jitter=lambda: 1.0)
-    assert pace.pause() == IDLE
-    pace.one_of(4)
-    pace.had_a_message()
+    assert Pace(clock.now, jitter=lambda: 1.0).pause() == IDLE
+    pace = of_a_run(clock, 4)
     clock.sleep(61)
-    pauses = [pace.pause() for _ in range(60)]
-    assert pauses[-1] == IDLE
+    assert pace.pause() == IDLE

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import flwr.supercore.constant
 import pytest
-from flwr.app import ConfigRecord, Error, Message, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
 from flwr.superlink.grid.http_grid import HttpGrid
 
 from fedamd.errors import FedamdError
@@ -32,7 +32,7 @@ def test_the_connection() -> None:
     assert names(private_flwr.http_request_response) == [
         "server_address", "insecure", "root_certificates", "authentication_keys", "max_retries", "max_wait_time",
     ]  # fmt: skip
-    for call in ("RegisterNode", "DeactivateNode"):
+    for call in ("RegisterNode", "DeactivateNode", "PushMessages"):
         assert callable(getattr(private_flwr.FleetHttpClient, call))
     assert names(private_flwr.NodeAuthHttpInterceptor) == ["private_key", "public_key"]
     invoker = private_flwr.make_simple_http_retry_invoker()
@@ -58,7 +58,7 @@ def test_the_servers_letter_box() -> None:
     grid = HttpGrid("127.0.0.1:1", insecure=True, token="t")
     assert grid.node.node_id == 1
     client = grid._runtime_client
-    for call in ("PullMessages", "PullObject", "ConfirmMessageReceived"):
+    for call in ("PushMessages", "PullMessages", "PullObject", "ConfirmMessageReceived"):
         assert callable(getattr(client, call))
     grid.close()
 
@@ -70,6 +70,32 @@ def test_a_state_in_memory_has_a_name() -> None:
 def message() -> Message:
     private_flwr.set_identity(7, 5)
     return Message(RecordDict({"a": ConfigRecord({"k": [1, 2], "b": b"\n\0"})}), dst_node_id=9, message_type="train")
+
+
+def test_a_small_message_is_whole_in_one_piece() -> None:
+    sent = message()
+    parcel = Parcel.of(sent, whole=True)
+    assert (parcel.is_whole, parcel.parts, private_flwr.comes_whole(parcel.tree)) == (True, {}, True)
+    got = Parcel.from_frames(parcel.to_frames()).opened()
+    assert dict(got.content["a"]) == {"k": [1, 2], "b": b"\n\0"}
+    assert got.metadata.message_id == sent.metadata.message_id == parcel.tree.object_id
+    assert parcel.size > 40
+    assert not private_flwr.comes_whole(Parcel.of(sent).tree)
+
+
+def test_a_message_with_arrays_goes_in_pieces() -> None:
+    private_flwr.set_identity(7, 5)
+    large = RecordDict({"vectors": ArrayRecord({"x": Array("float32", (1,), "s", b"1234")})})
+    assert not Parcel.of(Message(large, dst_node_id=9, message_type="train"), whole=True).is_whole
+
+
+def test_a_superlinks_database_keeps_the_content_of_a_message_that_comes_whole() -> None:
+    from flwr.common.serde import recorddict_to_proto
+    from flwr.server.superlink.linkstate.utils import dict_to_message, message_to_dict
+
+    sent = message()
+    kept = dict_to_message(message_to_dict(sent))
+    assert recorddict_to_proto(kept.content) == recorddict_to_proto(sent.content)
 
 
 def test_a_message_goes_to_another_process_and_its_reply_comes_back() -> None:

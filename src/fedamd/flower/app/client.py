@@ -33,6 +33,7 @@ from fedamd.flower.app.rounding import Rounding
 from fedamd.flower.app.settings import read_settings
 from fedamd.flower.app.task import load_task
 from fedamd.flower.app.wire import Answer, Instruction, read_instruction, write_answer
+from fedamd.flower.version import READS_WHOLE
 
 app = ClientApp()
 
@@ -41,8 +42,10 @@ app = ClientApp()
 def hello(message: Message, context: Context) -> Message:
     """Which client this node is, and how many samples it has."""
     participant = _participant(context)
-    facts = ConfigRecord({"client": participant.client, "samples": participant.samples})
-    return Message(RecordDict({"hello": facts}), reply_to=message)
+    facts: dict[str, Any] = {"client": participant.client, "samples": participant.samples}
+    if READS_WHOLE in context.node_config:
+        facts[READS_WHOLE] = True
+    return Message(RecordDict({"hello": ConfigRecord(facts)}), reply_to=message)
 
 
 @app.train()

@@ -1,4 +1,7 @@
-"""All replies that have come, with one question to the SuperLink; each is read on its own.
+"""All small messages in one request, and all replies that have come with one question; each is read on its own.
+
+Flower's `Grid.push_messages` sends every object of a message with a request of its own, and its reader fetches it with
+another. A message of Flower can as well have its content in it, and a client that stays reads it so.
 
 Flower's `Grid.pull_messages` decodes all it has asked for or nothing, and waits a second or more for a reply whose
 parts are still being uploaded. This asks once for all, takes the parts that are there, and looks for the others the
@@ -6,7 +9,7 @@ next time. It uses what is private in Flower, so it is for one version of it; `u
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +20,7 @@ from flwr.serverapp import Grid
 from fedamd.flower import version
 
 log = logging.getLogger("fedamd.flower")
+_TOGETHER = 32  # messages in one request
 
 
 def usable(grid: Grid) -> bool:
@@ -30,10 +34,11 @@ def usable(grid: Grid) -> bool:
 
 @dataclass
 class _Arriving:
-    """A reply whose parts are being fetched."""
+    """A reply whose parts are being fetched; `whole` if it came with its content, or is an error."""
 
     number: str
     wanted: list[str]
+    whole: Any = None
     parts: dict[str, bytes] = field(default_factory=dict)
 
 
@@ -43,6 +48,27 @@ class Letterbox:
     def __init__(self, grid: Any) -> None:
         self._grid = grid
         self._arriving: dict[str, _Arriving] = {}  # by the id of what they answer
+
+    def send(self, messages: Sequence[Message]) -> list[str]:
+        """Messages with their contents; their ids, "" where one was not taken."""
+        return [
+            number
+            for first in range(0, len(messages), _TOGETHER)
+            for number in self._send(messages[first : first + _TOGETHER])
+        ]
+
+    def _send(self, messages: Sequence[Message]) -> list[str]:
+        from flwr.common.serde import message_to_proto
+        from flwr.proto.message_pb2 import ObjectTree
+        from flwr.proto.runtime_pb2 import PushAppMessagesRequest
+
+        for message in messages:
+            message.metadata.__dict__["_message_id"] = message.object_id
+        request = PushAppMessagesRequest(
+            messages_list=[message_to_proto(message) for message in messages],
+            message_object_trees=[ObjectTree(object_id=message.metadata.message_id) for message in messages],
+        )
+        return list(self._grid._runtime_client.PushMessages(request).message_ids)
 
     def fetch(self, ids: Iterable[str]) -> dict[str, Message | None]:
         """The replies that are complete, by the id of what they answer; None for one that cannot be read."""
@@ -57,8 +83,11 @@ class Letterbox:
 
         there = self._grid._runtime_client.PullMessages(PullAppMessagesRequest(message_ids=ids))
         for reply, tree in zip(there.messages_list, there.message_object_trees, strict=True):
-            wanted = [one.object_id for one in iterate_object_tree(tree)]
-            self._arriving[reply.metadata.reply_to_message_id] = _Arriving(reply.metadata.message_id, wanted)
+            number, answers = reply.metadata.message_id, reply.metadata.reply_to_message_id
+            if tree.children:
+                self._arriving[answers] = _Arriving(number, [one.object_id for one in iterate_object_tree(tree)])
+            else:
+                self._arriving[answers] = _Arriving(number, [], whole=reply)
 
     def _complete(self, one: str) -> list[Message | None]:
         """The reply, if all of it is there."""
@@ -92,6 +121,7 @@ class Letterbox:
         return True
 
     def _decoded(self, arriving: _Arriving) -> Message:
+        from flwr.common.serde import message_from_proto
         from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest
         from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 
@@ -100,6 +130,8 @@ class Letterbox:
                 node=self._grid.node, run_id=self._grid.run.run_id, message_object_id=arriving.number
             )
         )
+        if arriving.whole is not None:
+            return message_from_proto(arriving.whole)
         reply = inflate_object_from_contents(arriving.number, arriving.parts)
         if not isinstance(reply, Message):
             raise TypeError(f"a {type(reply).__name__} is not a message")

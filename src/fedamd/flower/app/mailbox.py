@@ -23,6 +23,7 @@ class Mailbox:
         self.grid = grid
         self.now = now
         self.sleep = sleep
+        self.read_whole: set[int] = set()  # nodes that can read a message sent whole
         self._quick = letterbox.Letterbox(grid) if letterbox.usable(grid) else None
 
     def send(self, letters: Sequence[tuple[int, RecordDict]], kind: str, ttl: float, group: str = "") -> list[str]:
@@ -30,8 +31,23 @@ class Mailbox:
         messages = [
             Message(content, dst_node_id=node, message_type=kind, ttl=ttl, group_id=group) for node, content in letters
         ]
-        ids = [str(number or "") for number in self.grid.push_messages(messages)] if messages else []
-        return ids + [""] * (len(messages) - len(ids))
+        whole = [self._goes_whole(message) for message in messages]
+        ids = iter(self._push([one for one, is_whole in zip(messages, whole, strict=True) if not is_whole]))
+        quick_ids = iter(self._push_whole([one for one, is_whole in zip(messages, whole, strict=True) if is_whole]))
+        return [next(quick_ids if is_whole else ids, "") for is_whole in whole]
+
+    def _goes_whole(self, message: Message) -> bool:
+        return (
+            self._quick is not None
+            and message.metadata.dst_node_id in self.read_whole
+            and not message.content.array_records
+        )
+
+    def _push(self, messages: list[Message]) -> list[str]:
+        return [str(number or "") for number in self.grid.push_messages(messages)] if messages else []
+
+    def _push_whole(self, messages: list[Message]) -> list[str]:
+        return self._quick.send(messages) if self._quick else []
 
     def fetch(self, ids: Iterable[str]) -> dict[str, Message | None]:
         """The replies that have come, by the id of what they answer; None for one that cannot be read."""

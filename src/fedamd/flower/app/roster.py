@@ -17,6 +17,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 
 from fedamd.errors import FedamdError
 from fedamd.flower.app.mailbox import Mailbox
+from fedamd.flower.version import READS_WHOLE
 
 log = logging.getLogger("fedamd.flower")
 _PATIENCE = 30.0  # seconds before a node that gave no sensible answer is asked again
@@ -118,6 +119,8 @@ class Roster:
             self._refuse(node, f"its key is not the one listed for client {client}")
         else:
             self._claims[node] = client
+            if facts.get(READS_WHOLE) is True:
+                self._post.read_whole.add(node)
             self.sizes.learn(client, samples)
 
     def _refuse(self, node: int, why: str) -> None:

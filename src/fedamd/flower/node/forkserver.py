@@ -8,6 +8,7 @@ process id, answered by how that worker ended. It ends when the node does. No te
 a fork would inherit them broken.
 """
 
+import gc
 import os
 import signal
 import socket
@@ -26,6 +27,8 @@ def serve(control: socket.socket) -> None:
     from fedamd.flower.node.worker import preload, work
 
     preload()
+    gc.collect()
+    gc.freeze()  # the collector does not touch what is shared with workers: a page it writes to is theirs alone
     while True:
         order, descriptors, _, _ = socket.recv_fds(control, 1, 1)
         if order == FORK:

@@ -12,6 +12,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,7 @@ class Link:
     pull_object: Callable[[int, str], bytes]
     push_object: Callable[[int, str, str, bytes], None]
     confirm: Callable[[int, str], None]
+    send_whole: Callable[[Message, float], None]  # not Flower's: a small reply in one request
 
 
 class Identity:
@@ -89,34 +91,34 @@ def connected(options: Options, identity: Identity) -> Iterator[Link]:
     address = _address(options.superlink)
     certificates = _read(options.root_certificates)
     keys = (identity.key, identity.key.public_key())
-    _make_way(options, address, certificates, identity)
-    with private_flwr.http_request_response(
-        address, options.insecure, certificates, keys, options.max_retries, options.max_wait_time
-    ) as callbacks:
-        link = Link(*callbacks)
-        identity.became(link.node_id)
-        yield link
-
-
-def _make_way(options: Options, address: str, certificates: bytes | None, identity: Identity) -> None:
-    """Register a key of the node's own, and end the connection of this client's last life."""
     interceptors: list[Any] = [
         private_flwr.RuntimeVersionHttpInterceptor(component_name="SuperNode"),
-        private_flwr.NodeAuthHttpInterceptor(identity.key, identity.key.public_key()),
+        private_flwr.NodeAuthHttpInterceptor(*keys),
     ]
+    retries = private_flwr.make_simple_http_retry_invoker()
+    retries.max_tries = None if options.max_retries is None else options.max_retries + 1
+    retries.max_time = options.max_wait_time
     with private_flwr.FleetHttpClient.from_server_address(
         address, options.insecure, certificates, interceptors=interceptors
     ) as client:
-        if not identity.given:
-            retries = private_flwr.make_simple_http_retry_invoker()
-            retries.max_tries = None if options.max_retries is None else options.max_retries + 1
-            retries.max_time = options.max_wait_time
-            public = private_flwr.public_key_to_bytes(identity.key.public_key())
-            with contextlib.suppress(httpx.HTTPError):  # known already, or refused: activation will say so
-                retries.invoke(client.RegisterNode, private_flwr.RegisterNodeFleetRequest(public_key=public))
-        if identity.node_id is not None:
-            with contextlib.suppress(httpx.HTTPError, RuntimeError):  # it ended by itself, or with the SuperLink
-                client.DeactivateNode(private_flwr.DeactivateNodeRequest(node_id=identity.node_id))
+        _make_way(client, retries.invoke, identity)
+        with private_flwr.http_request_response(
+            address, options.insecure, certificates, keys, options.max_retries, options.max_wait_time
+        ) as callbacks:
+            node_id = callbacks[0]
+            identity.became(node_id)
+            yield Link(*callbacks, partial(retries.invoke, private_flwr.send_whole, client, node_id))
+
+
+def _make_way(client: private_flwr.FleetHttpClient, invoke: Callable[..., Any], identity: Identity) -> None:
+    """Register a key of the node's own, and end the connection of this client's last life."""
+    if not identity.given:
+        public = private_flwr.public_key_to_bytes(identity.key.public_key())
+        with contextlib.suppress(httpx.HTTPError):  # known already, or refused: activation will say so
+            invoke(client.RegisterNode, private_flwr.RegisterNodeFleetRequest(public_key=public))
+    if identity.node_id is not None:
+        with contextlib.suppress(httpx.HTTPError, RuntimeError):  # it ended by itself, or with the SuperLink
+            client.DeactivateNode(private_flwr.DeactivateNodeRequest(node_id=identity.node_id))
 
 
 def _address(superlink: str) -> str:
@@ -151,7 +153,7 @@ def _own_key(kept: str | None) -> ec.EllipticCurvePrivateKey:
         key = load_pem_private_key(kept.encode(), None)
         if isinstance(key, ec.EllipticCurvePrivateKey):
             return key
-    return ec.generate_private_key(ec.SECP384R1())
+    return ec.generate_private_key(ec.SECP256R1())  # every request is signed: this curve takes a tenth of the time
 
 
 def _locked(path: Path) -> int:

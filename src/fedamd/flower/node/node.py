@@ -30,6 +30,7 @@ from fedamd.flower.node.pace import Pace
 from fedamd.flower.node.private_flwr import Error, ErrorCode, Message, ObjectTree, Parcel
 from fedamd.flower.node.worker import Job
 from fedamd.flower.node.workers import WorkerDied, WorkerHung, Workers
+from fedamd.flower.version import READS_WHOLE
 
 log = logging.getLogger("fedamd.node")
 _GRACE = 2.0  # seconds past a message's life before its worker is killed
@@ -73,8 +74,9 @@ class Node:
             try:
                 found = self._link.receive()
                 if found is not None:
+                    self._pace.found_a_message()
                     self._deal_with(*found)
-                    self._pace.had_a_message()
+                    self._pace.has_answered()
                     continue
             except private_flwr.RunNotRunningException:
                 log.info("a message of a run that has ended is dropped")
@@ -85,18 +87,28 @@ class Node:
         """One message, from its fetching to the sending of its reply."""
         started, run_id = time.monotonic(), message.metadata.run_id
         known = self._run(run_id)
-        parts = private_flwr.pull_parts(tree, lambda number: self._link.pull_object(run_id, number))
+        parcel = Parcel(message, tree, {} if private_flwr.comes_whole(tree) else self._pulled(tree, run_id))
         self._link.confirm(run_id, message.metadata.message_id)
-        received = sum(map(len, parts.values()))
-        reply = self._answered(known, Parcel(message, tree, parts))
+        received = parcel.size
+        reply = self._answered(known, parcel)
         seconds = time.monotonic() - started
         self._page.set({"last_message_at": time.time(), "last_message_seconds": seconds})
         self._page.count("messages_total")
         self._page.count("bytes_received_total", received)
-        self._page.count("bytes_sent_total", sum(map(len, reply.parts.values())))
+        self._page.count("bytes_sent_total", reply.size)
         if reply.message.has_error():
             self._page.count("failures_total")
             log.warning("%s of run %d failed: %s", message.metadata.message_type, run_id, reply.message.error.reason)
+        self._send(reply, seconds)
+
+    def _pulled(self, tree: ObjectTree, run_id: int) -> dict[str, bytes]:
+        return private_flwr.pull_parts(tree, lambda number: self._link.pull_object(run_id, number))
+
+    def _send(self, reply: Parcel, seconds: float) -> None:
+        if reply.is_whole:
+            self._link.send_whole(reply.message, seconds)
+            return
+        run_id = reply.message.metadata.run_id
         missing, session = self._link.send(reply.message, reply.tree, seconds)
         private_flwr.push_parts(
             [(number, part) for number, part in reply.parts.items() if number in missing],
@@ -106,14 +118,14 @@ class Node:
     def _answered(self, known: KnownRun, parcel: Parcel) -> Parcel:
         metadata = parcel.message.metadata
         if known.refusal:
-            return _failed(parcel.message, ErrorCode.INVALID_FAB, known.refusal)
+            return _failed(parcel, ErrorCode.INVALID_FAB, known.refusal)
         life = metadata.created_at + metadata.ttl - time.time()
         if life <= 0:
-            return _failed(parcel.message, ErrorCode.CLIENT_APP_CRASHED, "the message came when its time was over")
+            return _failed(parcel, ErrorCode.CLIENT_APP_CRASHED, "the message came when its time was over")
         try:
             return self._workers.ask(known.job, known.fab, parcel, life + _GRACE)
         except (WorkerDied, WorkerHung) as error:
-            return _failed(parcel.message, ErrorCode.CLIENT_APP_CRASHED, str(error))
+            return _failed(parcel, ErrorCode.CLIENT_APP_CRASHED, str(error))
 
     def _run(self, run_id: int) -> KnownRun:
         if run_id not in self._runs:
@@ -137,8 +149,8 @@ class Node:
         return self._trusted is None or private_flwr.verify_fab(fab, self._trusted)
 
 
-def _failed(message: Message, code: int, reason: str) -> Parcel:
-    return Parcel.of(Message(Error(code, reason), reply_to=message))
+def _failed(parcel: Parcel, code: int, reason: str) -> Parcel:
+    return Parcel.of(Message(Error(code, reason), reply_to=parcel.message), parcel.is_whole)
 
 
 def run(options: Options) -> None:
@@ -180,7 +192,7 @@ def _node_config(words: str) -> dict[str, Any]:
         config: dict[str, Any] = private_flwr.parse_config_args([words] if words else None)
     except (click.ClickException, OSError, ValueError) as error:
         raise FedamdError(f"--node-config: {error}") from None
-    return {"watchdog": True} | config
+    return {"watchdog": True} | config | {READS_WHOLE: True}
 
 
 def _leave_on_signals() -> None:

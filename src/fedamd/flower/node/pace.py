@@ -1,17 +1,24 @@
-"""When a node looks for its next message: soon after it had one, then ever later.
+"""When a node looks for its next message: when one is due, then ever later.
 
-Flower has no way to be told, so nodes ask. A question costs the SuperLink 3 to 5 ms of processor time, so all nodes of
-a run together ask about 20 times a second, however many they are: each of 4 every 0.2 s, each of 60 and more every 3 s,
-which is Flower's own pace, and the pace when no run is on.
+Flower has no way to be told, so nodes ask. A question costs the SuperLink 3 to 5 ms of processor time. Rounds of a run
+take about the same time, so a node does not ask before a good part of the usual time since its last answer is over,
+then often for a while, then more and more rarely. All nodes of a run together ask at most 100 times a second while a
+message is due, and 20 times a second while none is, however many they are, as long as none has to wait longer than
+Flower's own pace: 3 s, which is the pace when no run is on.
 """
 
 import random
 import time
+from collections import deque
 from collections.abc import Callable
 
 TOGETHER = 20.0  # questions a second of all nodes of a run
+TOGETHER_WHEN_DUE = 100.0
 IDLE = 3.0  # seconds between two questions when nothing happens
-_SHORTEST, _GROWTH = 0.02, 1.3
+_SHORTEST = 0.02
+_EARLY = 0.6  # share of the usual time before which no message is due
+_FINE = 0.1  # share of the usual time between two questions when one is
+_GROWTH = 0.25  # share of the silence beyond it
 _ACTIVE = 60.0  # seconds after a message in which another one is likely
 
 
@@ -25,19 +32,31 @@ class Pace:
     ) -> None:
         self._now = now
         self._jitter = jitter
-        self._longest = IDLE
-        self._next = IDLE
-        self._active_until = -float("inf")
+        self._shortest = self._longest = IDLE
+        self._answered = -float("inf")
+        self._gaps: deque[float] = deque(maxlen=3)  # from an answer to the next message
 
     def one_of(self, nodes: int) -> None:
-        """This node is one of so many that take part in a run."""
+        """This node is one of so many that take part in a run; it begins."""
+        self._shortest = min(max(nodes / TOGETHER_WHEN_DUE, _SHORTEST), IDLE)
         self._longest = min(max(nodes / TOGETHER, 2 * _SHORTEST), IDLE)
+        self._gaps.clear()
 
-    def had_a_message(self) -> None:
-        self._next, self._active_until = _SHORTEST, self._now() + _ACTIVE
+    def found_a_message(self) -> None:
+        gap = self._now() - self._answered
+        if gap < _ACTIVE:
+            self._gaps.append(gap)
+
+    def has_answered(self) -> None:
+        self._answered = self._now()
 
     def pause(self) -> float:
         """Seconds until the next question."""
-        longest = self._longest if self._now() < self._active_until else IDLE
-        pause, self._next = self._next, min(_GROWTH * self._next, longest)
-        return min(pause, longest) * self._jitter()
+        silence = self._now() - self._answered
+        if silence >= _ACTIVE:
+            return IDLE * self._jitter()
+        usual = min(self._gaps, default=0.0)  # the shortest: a client is not in every round
+        if (early := _EARLY * usual - silence) > self._shortest:
+            return min(early, IDLE) * self._jitter()
+        wanted = max(self._shortest, _FINE * usual, _GROWTH * (silence - 2 * usual))
+        return min(wanted, self._longest) * self._jitter()

@@ -1,7 +1,8 @@
 """Everything the node and the worker use of Flower that is not in its public interface: here and nowhere else.
 
-Objects of a message travel by their ids; `Parcel` is a message in that form, as it goes over the wire and between node
-and worker. tests/flower/node/test_private_flwr.py says what is expected of each of these names.
+Objects of a message travel by their ids, each with requests of its own; a small message travels whole, in the request
+that announces it. `Parcel` is a message in either form, as it goes over the wire and between node and worker.
+tests/flower/node/test_private_flwr.py says what is expected of each of these names.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,9 +16,10 @@ from flwr.clientapp import ClientApp
 from flwr.common.config import get_fused_config_from_fab, parse_config_args
 from flwr.common.constant import ErrorCode
 from flwr.common.serde import message_from_proto, message_to_proto
-from flwr.proto.fleet_pb2 import DeactivateNodeRequest, RegisterNodeFleetRequest
+from flwr.proto.fleet_pb2 import DeactivateNodeRequest, PushMessagesRequest, RegisterNodeFleetRequest
 from flwr.proto.message_pb2 import Message as ProtoMessage
 from flwr.proto.message_pb2 import ObjectTree
+from flwr.proto.node_pb2 import Node
 from flwr.supercore.address import parse_address
 from flwr.supercore.inflatable.inflatable_object import (
     get_all_nested_objects,
@@ -54,8 +56,10 @@ __all__ = [
     "RegisterNodeFleetRequest",
     "RunNotRunningException",
     "RuntimeVersionHttpInterceptor",
+    "comes_whole",
     "get_fused_config_from_fab",
     "http_request_response",
+    "is_small",
     "load_client_app",
     "make_simple_http_retry_invoker",
     "parse_address",
@@ -63,6 +67,7 @@ __all__ = [
     "public_key_to_bytes",
     "pull_parts",
     "push_parts",
+    "send_whole",
     "set_identity",
     "trusted_entities",
     "verify_fab",
@@ -72,22 +77,35 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5  # seconds between two looks for an obj
 
 @dataclass(frozen=True)
 class Parcel:
-    """A message without its content, the tree of its objects' ids, and the objects."""
+    """A message without its content, the tree of its objects' ids, and the objects; or a whole one, and no objects."""
 
     message: Message
     tree: ObjectTree
     parts: dict[str, bytes]
 
+    @property
+    def is_whole(self) -> bool:
+        return not self.parts
+
+    @property
+    def size(self) -> int:
+        """Bytes on the wire."""
+        return sum(map(len, self.parts.values())) or message_to_proto(self.message).ByteSize()
+
     @classmethod
-    def of(cls, message: Message) -> "Parcel":
-        """A message that was made here, ready to go."""
+    def of(cls, message: Message, whole: bool = False) -> "Parcel":
+        """A message that was made here, ready to go; `whole` if the other side can read it so, and it is small."""
         message.metadata.__dict__["_message_id"] = message.object_id
+        if whole and is_small(message):
+            return cls(message, ObjectTree(object_id=message.object_id), {})
         with no_object_id_recompute():
             parts = {number: part.deflate() for number, part in get_all_nested_objects(message).items()}
             return cls(remove_content_from_message(message), get_object_tree(message), parts)
 
     def opened(self) -> Message:
         """The message with its content; takes the objects out of `parts`."""
+        if self.is_whole:
+            return self.message
         number = self.message.metadata.message_id
         message = inflate_object_from_contents(number, self.parts)
         assert isinstance(message, Message)
@@ -104,9 +122,31 @@ class Parcel:
     def from_frames(cls, frames: list[bytes]) -> "Parcel":
         """What `to_frames` made."""
         head, tree, ids, *parts = frames
-        names = ids.decode().split("\n")
+        names = ids.decode().split("\n") if parts else []
         message = message_from_proto(ProtoMessage.FromString(head))
         return cls(message, ObjectTree.FromString(tree), dict(zip(names, parts, strict=True)))
+
+
+def is_small(message: Message) -> bool:
+    """Whether it travels whole: fedamd puts vectors into Flower's arrays only when they are large."""
+    return message.has_error() or not message.content.array_records
+
+
+def comes_whole(tree: ObjectTree) -> bool:
+    """Whether the message that came with this tree has its content in it: else the tree has a branch for it."""
+    return not tree.children
+
+
+def send_whole(client: FleetHttpClient, node_id: int, message: Message, seconds: float) -> None:
+    """A reply in one request, where Flower's own connection takes its content out."""
+    client.PushMessages(
+        PushMessagesRequest(
+            node=Node(node_id=node_id),
+            messages_list=[message_to_proto(message)],
+            message_object_trees=[ObjectTree(object_id=message.metadata.message_id)],
+            clientapp_runtime_list=[seconds],
+        )
+    )
 
 
 def set_identity(run: int, node: int) -> None:

@@ -94,7 +94,9 @@ class Desk:
         """The reply; an app that cannot be loaded, or raises, is told in one sentence."""
         from fedamd.flower.node.private_flwr import Error, ErrorCode, Message, Parcel
 
-        message = Parcel.from_frames(incoming).opened()
+        parcel = Parcel.from_frames(incoming)
+        whole = parcel.is_whole
+        message = parcel.opened()
         incoming.clear()
         if self._failure:
             reply = Message(Error(ErrorCode.LOAD_CLIENT_APP_EXCEPTION, self._failure), reply_to=message)
@@ -104,7 +106,7 @@ class Desk:
             except Exception as error:
                 log.debug("the app raised", exc_info=True)
                 reply = Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, _sentence(error)), reply_to=message)
-        return Parcel.of(reply).to_frames()
+        return Parcel.of(reply, whole).to_frames()
 
 
 def _sentence(error: BaseException) -> str:
