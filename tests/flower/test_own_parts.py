@@ -1,5 +1,6 @@
 """A user's own method, its roles in another module: over Flower as in a simulation, with no edit here."""
 
+import json
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -100,3 +101,12 @@ def test_on_real_nodes(source: Path, tmp_path: Path) -> None:
         own = settings_for(up.folder, settings | {"federation.folder": str(tmp_path / "real")})
         assert run_on(up_in(up.folder), source, own) == "finished:completed"
     torch.testing.assert_close(model(tmp_path / "real"), model(tmp_path / "run"), atol=1e-6, rtol=0)
+
+
+def test_a_federation_is_stopped_as_a_simulation_is(source: Path, tmp_path: Path) -> None:
+    """Two clients use 2·2·16 gradient samples a round: a budget of 100 is used up after the second of five."""
+    changes = {"rounds": 5, "stop.max_gradients": 100.0, "federation.folder": str(tmp_path / "run")}
+    run_in_process(source, read_app(source) | changes)
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert (summary["status"], summary["rounds"]) == ("stopped", 2)
+    assert "gradient samples is used up" in summary["stopped"]

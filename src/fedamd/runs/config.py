@@ -33,6 +33,7 @@ _UNSAID = (
     "callbacks",
     "precision",
 )  # not written where they are the paper's: runs of before they existed read the same
+LISTS = ("metrics", "callbacks")  # names, in a list or with commas between them
 COHORT = 20  # A, unless told; all clients where there are fewer
 _COMPANIONS = {  # data set → its usual partition and model
     "fashion-mnist": ("classes", "lenet5"),
@@ -146,6 +147,9 @@ class Config(BaseModel):
             raw["model"] = {"regularisation": data["regularisation"]} | raw["model"]
         if isinstance(schedules := raw.get("schedules"), dict):  # a word alone is a name without options
             raw["schedules"] = {key: {"name": one} if isinstance(one, str) else one for key, one in schedules.items()}
+        for key in LISTS:
+            if isinstance(names := raw.get(key), str):
+                raw[key] = [name.strip() for name in names.split(",") if name.strip()]
         if isinstance(clients := raw.get("clients"), int):
             raw = {"cohort": max(1, min(COHORT, clients))} | raw
         return raw

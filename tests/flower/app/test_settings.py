@@ -39,3 +39,9 @@ def test_mistakes_are_sentences(flat: dict[str, object], sentence: str) -> None:
 def test_lists_cannot_travel() -> None:
     with pytest.raises(FedamdError, match=r"algorithm\.pattern: .* write"):
         flatten({"algorithm": {"pattern": [0, 0, 1]}})
+
+
+def test_names_in_lists_travel_as_words():
+    flat = flatten({"metrics": ["f1", "auc"], "rounds": 2})
+    assert flat == {"metrics": "f1,auc", "rounds": 2}
+    assert read_settings(flat)[0].metrics == ("f1", "auc")

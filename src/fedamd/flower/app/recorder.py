@@ -49,6 +49,8 @@ class Recorder(Sink):
         self._show(run, record)
 
     def end(self, run: Run, status: str) -> None:
+        if status == "stopped":  # by a callback, after the round was saved as one of a run that goes on
+            self._folder.save(run)
         self._folder.finish(run, status)
         log.info("%s after %d rounds; records in %s", status, run.t, self._folder.path)
 

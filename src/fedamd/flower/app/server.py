@@ -19,6 +19,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 from torch import Tensor
 
+from fedamd.callbacks import OfEach, configured
 from fedamd.engines import Engine, make_engine
 from fedamd.errors import FedamdError
 from fedamd.files import write_text
@@ -109,7 +110,7 @@ def _lead(post: Mailbox, config: Config, settings: FederationSettings, folder: F
     if settings.metrics_port:
         page.serve(settings.metrics_port)
     recorder = Recorder(folder, engine, held, page)
-    session = Session([run], engine, [recorder])
+    session = Session([run], engine, [recorder, OfEach({run: configured(config)})])
     with session.opened():  # Ctrl-C waits for the end of a round
         if run.live:
             _gather(roster, config, settings)

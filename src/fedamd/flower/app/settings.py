@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fedamd.errors import FedamdError
 from fedamd.registry import suggestion
-from fedamd.runs.config import Config, load_config
+from fedamd.runs.config import LISTS, Config, load_config
 
 Flat = dict[str, bool | int | float | str]
 _SECTION = "federation."
@@ -56,6 +56,8 @@ def flatten(raw: Mapping[str, Any], section: str = "") -> Flat:
             flat |= flatten(value, f"{name}.")
         elif isinstance(value, bool | int | float | str):
             flat[name] = value
+        elif name in LISTS and all(isinstance(word, str) for word in value):
+            flat[name] = ",".join(value)
         else:
             raise FedamdError(
                 f'{name}: a federation\'s settings are numbers and words; write {value!r} as a word, as in "0,0,1"'
