@@ -117,6 +117,22 @@ def test_a_config_can_stop_by_patience_and_target() -> None:
     assert fedamd.run(CONFIG, stop={"target": 1e9, "metric": "test_loss"}).summary["rounds"] == 1
 
 
+def test_a_metric_to_stop_by_that_is_never_measured_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FedamdError, match=r"stop\.metric: there is no 'acuracy' \(did you mean accuracy\?\)"):
+        fedamd.run(CONFIG, stop={"target": 0.9, "metric": "acuracy"}, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_stopping_goes_by_the_direction_of_ones_own_metric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A score that is better the higher it is, and below its target, does not end the run."""
+    (tmp_path / "own_scores.py").write_text("def score(outputs, targets):\n    return 0.5\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    config = CONFIG | {"metrics": ["own_scores:score"]}
+    assert fedamd.run(config, stop={"target": 0.9}).summary["status"] == "finished"
+    assert fedamd.run(config, stop={"target": 0.4}).summary["rounds"] == 1
+    sys.modules.pop("own_scores")
+
+
 def test_own_callbacks_are_named_in_the_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_callbacks.py").write_text(
         "import fedamd.callbacks\n"

@@ -19,8 +19,8 @@ from typing import Any
 
 from fedamd.engines.distributed import agreed
 from fedamd.errors import FedamdError, at_work
-from fedamd.metrics import METRICS
-from fedamd.registry import import_object
+from fedamd.metrics import METRICS, measured_directions
+from fedamd.registry import choose, import_object
 from fedamd.runs.config import Config
 from fedamd.runs.records import Record
 from fedamd.runs.run import Run
@@ -237,15 +237,24 @@ class Guarded(Callback):
 def configured(config: Config) -> list[Callback]:
     """The callbacks a config asks for: what [stop] says, and one's own."""
     stop, found = config.stop, [_own(path) for path in config.callbacks]
-    metric = stop.metric or next(iter(config.metrics), None)
     if stop.target is not None:
-        found.append(StopAt(stop.target, metric or "accuracy"))
+        name, higher = _watched(config, "accuracy")
+        found.append(StopAt(stop.target, name, higher))
     if stop.patience is not None:
-        found.append(EarlyStopping(metric or "test_loss", stop.patience))
+        name, higher = _watched(config, "test_loss")
+        found.append(EarlyStopping(name, stop.patience, higher_is_better=higher))
     limits = stop.model_dump(include={"max_gradients", "max_bits", "max_simulated_seconds", "max_seconds"})
     if any(limit is not None for limit in limits.values()):
         found.append(Budget(**limits))
     return found
+
+
+def _watched(config: Config, usual: str) -> tuple[str, bool]:
+    """What [stop] looks at, and whether more of it is better; something that is never measured is refused."""
+    directions = measured_directions(config.metrics)
+    first = next(iter(config.metrics), usual).rpartition(":")[2]
+    name = (config.stop.metric or first).rpartition(":")[2]
+    return name, choose(directions, name, "stop.metric")
 
 
 def _own(path: str) -> Callback:

@@ -7,7 +7,7 @@ samples (F1, AUC) are exact. An own function may say `higher_is_better = False` 
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,41 @@ class Metric:
         shapes = f"outputs of shape {tuple(outputs.shape)} and targets of shape {tuple(targets.shape)}"
         with at_work(f"the metric {self.name} failed on {shapes}"):
             return float(self.compute(outputs, targets))
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What runs are judged by: a name in their records, and in which direction it is good."""
+
+    name: str = "accuracy"
+    higher_is_better: bool = True
+
+    @property
+    def label(self) -> str:
+        """In words."""
+        return self.name.replace("_", " ")
+
+    def score(self, value: float) -> float:
+        """The larger, the better."""
+        return value if self.higher_is_better else -value
+
+    def best(self, values: Iterable[float]) -> float | None:
+        """The best of them; None of nothing."""
+        return max(values, key=self.score, default=None)
+
+    def text(self, value: float | None, digits: int = 4) -> str:
+        """As people read it: accuracies in percent, other numbers with so many digits."""
+        if value is None:
+            return "–"
+        return f"{100 * value:.2f}%" if self.name == "accuracy" else f"{value:.{digits}g}"
+
+
+def measure_for(metrics: Iterable[str], classes: int) -> Measure:
+    """What a run is judged by: the first of its metrics, else accuracy; the test loss where nothing is classified."""
+    for name in metrics:
+        metric = find_metric(name, classes)
+        return Measure(metric.name, metric.higher_is_better)
+    return Measure() if classes else Measure("test_loss", higher_is_better=False)
 
 
 def predicted_classes(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -122,6 +157,13 @@ def find_metric(name: str, classes: int, where: str = "metrics") -> Metric:
         fitting = [one.name for one in METRICS.values() if one.classifies in (None, bool(classes))]
         raise FedamdError(f"{where}: {name} needs {kind}, and these data have none; fitting are {', '.join(fitting)}")
     return metric
+
+
+def measured_directions(metrics: Iterable[str]) -> dict[str, bool]:
+    """Whether more is better, for everything that a run with these metrics records."""
+    usual = {"accuracy": True, "loss": False, "test_loss": False}
+    own = [_own(name, import_object(name, "metrics"), 0) if ":" in name else METRICS[name] for name in metrics]
+    return usual | {metric.name: metric.higher_is_better for metric in own}
 
 
 def _own(path: str, found: Any, classes: int) -> Metric:

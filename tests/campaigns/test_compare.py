@@ -10,6 +10,7 @@ import pytest
 
 from fedamd.campaigns.compare import TARGET, compare, contestants, row
 from fedamd.errors import FedamdError
+from fedamd.metrics import Measure
 from fedamd.report.stored import read_run
 from fedamd.runs.config import Config, load_config
 from fedamd.runs.records import Record
@@ -153,8 +154,8 @@ def test_a_row() -> None:
         measured(1, 0.5, 20, 3, 4),
         measured(2, 0.3, 30, 5, 6),
     ]
-    told = row("a", "finished", records, 0.5)
+    told = row("a", "finished", records, 0.5, Measure())
     assert (told["final_accuracy"], told["best_accuracy"]) == (0.3, 0.5)
     assert (told["rounds_to_target"], told["gradient_samples_to_target"], told["bits_to_target"]) == (2, 20, 7)
     assert (told["rounds"], told["gradient_samples"], told["bits"], told["seconds"]) == (3, 30, 11, 6.0)
-    assert row("a", "running", [], 0.5)["rounds"] is None
+    assert row("a", "running", [], 0.5, Measure())["rounds"] is None

@@ -15,6 +15,7 @@ import fedamd
 from fedamd.campaigns.grid import Grid
 from fedamd.campaigns.sweep import plan, sweep
 from fedamd.errors import FedamdError
+from fedamd.metrics import Measure
 from fedamd.runs.config import load_config
 from fedamd.runs.folder import Folder, exclusively
 from fedamd.runs.model_file import read_vector
@@ -80,7 +81,7 @@ def test_points_of_other_data_and_models_run_too(tmp_path):
     """Quadratic problems are made for their seed and number of clients; each group has an engine of its own."""
     grid = Grid({"data.dimension": [3, 4], "clients": [4, 5], "seed": [0, 1]})
     planned = plan(QUADRATIC, grid, tmp_path / "sweep")
-    assert sweep(planned).measure == "final_test_loss"
+    assert sweep(planned).measure == Measure("test_loss", higher_is_better=False)
     for config, folder in zip(planned.configs, planned.folders, strict=True):
         fedamd.run(config, out=tmp_path / "alone" / folder.name)
         torch.testing.assert_close(trained(folder)[1], trained(tmp_path / "alone" / folder.name)[1])
@@ -192,11 +193,33 @@ def test_the_best_mean_over_seeds_wins_and_a_setting_that_diverged_once_does_not
         summary = {"status": status, "final_accuracy": accuracy, "final_test_loss": 1.0}
         (folder / "summary.json").write_text(json.dumps(summary))
     result = sweep(planned)
-    assert result.measure == "final_accuracy"
+    assert result.measure == Measure("accuracy")
     assert [entry.mean for entry in result.entries] == [pytest.approx(0.6), pytest.approx(0.5), None]
     assert [entry.status for entry in result.entries] == ["finished", "finished", "diverged/finished"]
     assert result.best is not None
     assert result.best.point == {"algorithm.eta_l": 1}
+
+
+@pytest.mark.parametrize(("metric", "better"), [("mae", min), ("r2", max)])
+def test_the_stated_metric_chooses_in_its_own_direction(metric, better, tmp_path):
+    rows = "".join(f"{i / 40},{i * 7 % 40 / 40},{i / 20}\n" for i in range(40))
+    (tmp_path / "numbers.csv").write_text("a,b,y\n" + rows)
+    numbers = DIGITS | {
+        "data": {"name": "csv", "path": str(tmp_path / "numbers.csv"), "target": "y"},
+        "partition": {"name": "iid"},
+        "metrics": [metric],
+    }
+    result = sweep(plan(numbers, Grid({"algorithm.eta_l": [0.3, 0.1, 1e-9]}), tmp_path / "sweep"))
+    found = {
+        folder.name: json.loads((folder / "summary.json").read_text())
+        for folder in runs_of(tmp_path / "sweep").values()
+    }
+    assert len({one[f"final_{metric}"] for one in found.values()}) == 3
+    best = better(found.values(), key=lambda one: one[f"final_{metric}"])
+    assert result.best.mean == best[f"final_{metric}"]
+    assert result.measure.name == metric
+    assert json.loads((tmp_path / "sweep" / "sweep.json").read_text())["measure"]["name"] == metric
+    assert best[f"best_{metric}"] is not None
 
 
 def test_what_is_written(tmp_path):

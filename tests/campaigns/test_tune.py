@@ -15,6 +15,7 @@ from fedamd.algorithms.space import Choice, Linear, Log
 from fedamd.campaigns.suggest import Sampler, Told, parse_range
 from fedamd.campaigns.tune import Budget, plan, tune
 from fedamd.errors import FedamdError
+from fedamd.metrics import Measure
 from fedamd.report.tuning import write_page
 from fedamd.runs.records import Record
 from fedamd.runs.session import Sink
@@ -74,11 +75,13 @@ def test_equal_gradients():
 
     costs = [{"gradient_samples": 30 * (t + 1), "bits_up": 0, "bits_down": 0} for t in range(5)]
     records = [Record(t, metrics={"accuracy": (t + 1) / 10}, costs=cost) for t, cost in enumerate(costs)]
-    run = SimpleNamespace(status="running", records=records)
+    run = SimpleNamespace(status="running", records=records, experiment=SimpleNamespace(measure=Measure()))
     budget = Budget.parse("gradients=100")
     assert budget.score(run, 0.5) == pytest.approx(0.1)
     assert budget.score(run, 1.0) == pytest.approx(0.3)
     assert budget.spent(records) == 150
+    run.experiment.measure = Measure("accuracy", higher_is_better=False)
+    assert budget.score(run, 1.0) == pytest.approx(-0.3)
 
 
 def test_a_trial_that_diverges_is_shown_and_never_best(tmp_path):

@@ -54,7 +54,7 @@ def test_convex_models_have_the_dimension_of_their_data():
     [
         ("lenet5", (1, 8, 8), 10, {}, r"at least 16 × 16 pixels, and toy has inputs of shape \(1, 8, 8\)"),
         ("lenet5", (784,), 10, {}, "at least 16 × 16"),
-        ("mlp", (4,), 0, {}, "mlp classifies, and toy has no classes"),
+        ("softmax", (4,), 0, {}, "softmax classifies, and toy has no classes"),
         ("softmax", (4,), 0, {}, "softmax classifies"),
         ("mlp", (4,), 2, {"hidden": 0}, "model.hidden must be a whole number of at least 1, not 0"),
         ("mlp", (4,), 2, {"hidden": 2.5}, "model.hidden must be a whole number"),

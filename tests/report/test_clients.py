@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import fedamd
-from fedamd.report.clients import client_bars, client_tables
-from fedamd.report.page import Bars, Section, Text
+from fedamd.report.clients import client_bars, client_sections
+from fedamd.report.page import Bars, Curves, Section, Table, Text
 from fedamd.report.stored import StoredRun, read_runs
 from fedamd.runs.clients_file import SHOWN
 from fedamd.runs.config import Config, load_config
@@ -50,12 +50,27 @@ def test_every_client_has_a_row_with_what_was_measured_on_its_own_tests(tmp_path
         evaluate_clients_every=2,
         out=tmp_path / "run",
     )
-    (table,) = client_tables(read_runs([tmp_path / "run"]))
-    assert table.columns == ["client", "loss", "accuracy"]
+    run = read_runs([tmp_path / "run"])[0]
+    curves, table, bars = client_sections([run])
+    assert isinstance(curves, Curves)
+    assert isinstance(table, Table)
+    assert isinstance(bars, Bars)
+    assert table.columns == ["client", "loss", "accuracy", "samples", "largest classes"]
     assert [row[0].value for row in table.rows] == list(range(10))
     assert table.note.startswith("After round 2. loss: median ")
+    owned = [sum(stack["values"][client] for stack in bars.stacks) for client in range(10)]
+    assert [row[3].value for row in table.rows] == owned
+    first = {stack["label"].removeprefix("class "): stack["values"][0] / owned[0] for stack in bars.stacks}
+    shares = sorted(((share, label) for label, share in first.items() if share), key=lambda pair: -pair[0])
+    assert table.rows[0][4].text == ", ".join(f"{label} {share:.0%}" for share, label in shares)
+    spread = run.records[-1].clients["accuracy"]
+    median, tenth = curves.lines
+    assert (median["label"], tenth["label"]) == ("median", "10th percentile")
+    assert median["points"]["accuracy"]["x"] == {"rounds": [0, 2]}
+    drawn = [median["points"]["accuracy"][key][-1] for key in ("low", "mean", "high")]
+    assert [*drawn, tenth["points"]["accuracy"]["mean"][-1]] == [spread[key] for key in ("min", "median", "max", "p10")]
 
 
 def test_without_tests_of_their_own_clients_have_no_table(tmp_path):
     fedamd.run({"algorithm": {"name": "fedavg"}, "rounds": 1}, out=tmp_path / "run")
-    assert client_tables(read_runs([tmp_path / "run"])) == []
+    assert [type(section) for section in client_sections(read_runs([tmp_path / "run"]))] == [Bars]

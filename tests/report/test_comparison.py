@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from fedamd.metrics import Measure
 from fedamd.report.comparison import Column, comparison_table, tally
 from fedamd.report.stored import read_runs
 from fedamd.runs.api import run
@@ -20,19 +22,46 @@ def test_a_row_for_every_method(trained: Train) -> None:
 
 
 def test_columns_mark_the_best_mean_over_seeds() -> None:
-    """Means 2 and 3; ± is the sample standard deviation √((1² + 1²)/1) of (1, 3), which is 1.4."""
+    """Means 2 and 3; ± is the sample standard deviation √((1² + 1²)/1) of (1, 3), which is 1.414."""
     first, second, third = Column("n", "key", best=min).cells([[1, 3], [3, 3], [None, 1]])
-    assert (first.text, first.tone) == ("2 ± 1.4", "best")
+    assert (first.text, first.tone) == ("2 ± 1.414", "best")
     assert (second.text, second.tone) == ("3 ± 0", "")
     assert (third.text, third.value) == ("1 of 2", None)
-    (percent,) = Column("n", "key", 100, percent=True, best=max).cells([[0.125]])
+    (percent,) = Column("n", "key", Measure().text, max).cells([[0.125]])
     assert (percent.text, percent.tone) == ("12.50%", "")
 
 
 def test_without_classes_there_are_no_accuracies(tmp_path: Path) -> None:
     run({"data": {"name": "quadratic"}, "clients": 4, "cohort": 2, "rounds": 2}, out=tmp_path / "one")
     table = comparison_table(read_runs([tmp_path]), 0.75)
-    assert table.columns == ["method", "status", "test loss", "gradients ×10⁵\nin all", "×32 Mbit\nin all"]
+    assert table.columns == [
+        "method", "status", "final test loss", "best test loss", "gradients\nin all", "sent\nin all"
+    ]  # fmt: skip
+
+
+def test_the_stated_metric_comes_first_and_the_smallest_error_is_best(tmp_path: Path) -> None:
+    numbers: dict[str, Any] = {
+        "data": {"name": "csv", "path": str(tmp_path / "numbers.csv"), "target": "y"},
+        "clients": 4, "cohort": 2, "rounds": 3, "metrics": ["mae"], "partition": {"name": "iid"},
+    }  # fmt: skip
+    lines = [f"{i / 40},{(i * 7 % 40) / 40},{i / 20}" for i in range(40)]
+    (tmp_path / "numbers.csv").write_text("a,b,y\n" + "\n".join(lines) + "\n")
+    for rate in (0.2, 1e-9):
+        run(numbers, out=tmp_path / "runs" / str(rate), **{"algorithm.eta_l": rate})
+    table = comparison_table(read_runs([tmp_path / "runs"]), 0.75)
+    assert list(table.columns[2:5]) == ["final mae", "best mae", "test loss"]
+    values = [row[2].value for row in table.rows]
+    assert [row[2].tone for row in table.rows] == ["best" if value == min(values) else "" for value in values]
+
+
+def test_the_worst_tenth_of_clients_has_a_column(trained: Train) -> None:
+    evaluated = {"test_share": 0.3, "evaluate_clients_every": 4}
+    runs = read_runs([trained("a", **evaluated), trained("b", **evaluated | {"algorithm.p": 0.9})])
+    table = comparison_table(runs, 0.75)
+    at = list(table.columns).index("worst tenth\nof clients")
+    assert [row[at].value for row in table.rows] == [
+        run.records[-1].clients["accuracy"]["worst_decile"] for run in runs
+    ]
 
 
 def test_statuses_are_counted_where_they_differ() -> None:

@@ -10,7 +10,7 @@ from fedamd.report.content import (
     page_title,
     role_bars,
 )
-from fedamd.report.page import Bars, Facts
+from fedamd.report.page import Bars, Curves, Facts, Text
 from fedamd.report.stored import read_runs
 from fedamd.runs.folder import SUMMARY
 
@@ -36,11 +36,36 @@ def test_the_status_of_a_run_that_goes_on(trained: Train) -> None:
 def test_sections(trained: Train) -> None:
     runs = read_runs([trained("a")])
     kinds = [type(section).__name__ for section in page_sections(runs)]
-    assert kinds == ["Facts", "Curves", "Bars", "Bars", "Text", "Text"]  # one method is compared with none
-    assert len(page_sections(runs, rebuild=False)) == len(kinds) - 1
-    facts = page_sections(runs)[0]
+    assert kinds == ["Facts", "Text", "Curves", "Bars", "Bars", "Text", "Text"]  # one method is compared with none
+    facts, repeat = page_sections(runs)[:2]
     assert isinstance(facts, Facts)
-    assert dict(facts.facts)["rounds"] == "4"
+    told = dict(facts.facts)
+    assert (told["outcome"], told["rounds"], told["clients' replies"]) == ("finished", "4", "all 12")
+    assert told["final accuracy"] == f"{100 * runs[0].records[-1].metrics['accuracy']:.2f}%"
+    assert isinstance(repeat, Text)
+    assert repeat.parts == [("Command", f"fedamd run {runs[0].path}/config.toml")]
+
+
+def test_how_many_clients_failed_is_said_first(trained: Train) -> None:
+    run = read_runs([trained("a", failure_rate=0.5)])[0]
+    missing = sum(record.missing for record in run.rounds)
+    facts = page_sections([run])[0]
+    assert isinstance(facts, Facts)
+    assert dict(facts.facts)["clients' replies"] == f"{missing} never came, of 12"
+
+
+def test_metrics_of_ones_own_are_drawn(trained: Train) -> None:
+    (curves,) = [one for one in page_sections(read_runs([trained("a", metrics=["f1"])])) if isinstance(one, Curves)]
+    assert [measure for measure, _, _ in curves.panels] == ["accuracy", "test_loss", "loss", "f1"]
+
+
+def test_simulated_time_is_an_axis_where_there_are_devices(trained: Train) -> None:
+    with_devices, without = (
+        next(one for one in page_sections(read_runs([folder])) if isinstance(one, Curves))
+        for folder in (trained("a", devices={}), trained("b"))
+    )
+    assert [axis[0] for axis in with_devices.axes] == ["rounds", "gradients", "traffic", "time"]
+    assert [axis[0] for axis in without.axes] == ["rounds", "gradients", "traffic"]
 
 
 def test_a_run_that_has_just_begun_has_a_page(trained: Train) -> None:

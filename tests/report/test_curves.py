@@ -29,12 +29,12 @@ def stored(seed: int, accuracies: list[float | None], status: str = "finished", 
 
 
 def test_seeds_become_a_mean_between_the_smallest_and_the_largest() -> None:
-    """After round 0 the seeds have 0.2 and 0.6: mean 0.4; gradients 10⁵ and 2·10⁵: 1.5 on average, in units of 10⁵."""
+    """After round 0 the seeds have 0.2 and 0.6: mean 0.4; gradients 10⁵ and 2·10⁵; 64 Mbit are 8 MB."""
     (curve,) = draw_curves([stored(0, [0.1, 0.2]), stored(1, [0.1, 0.6])])
     first, second = curve.points["accuracy"]
     assert curve.seeds == (0, 1)
-    assert first.x == {"rounds": 0, "gradients": 0, "bits": 0}
-    assert second.x == {"rounds": 1, "gradients": 1.5, "bits": 2}
+    assert first.x == dict.fromkeys(("rounds", "gradients", "traffic", "paper_gradients", "paper_bits"), 0)
+    assert second.x == {"rounds": 1, "gradients": 150_000, "traffic": 8e6, "paper_gradients": 1.5, "paper_bits": 2}
     assert (second.mean, second.low, second.high) == (pytest.approx(0.4), 0.2, 0.6)
 
 

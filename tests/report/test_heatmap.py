@@ -9,14 +9,16 @@ from matplotlib.image import imread
 
 from fedamd.campaigns.grid import Grid
 from fedamd.campaigns.sweep import Entry, Sweep
+from fedamd.metrics import Measure
 from fedamd.report.heatmap import draw_heatmap, heat
 from fedamd.runs.config import load_config
 
 BRIGHTEST, DARKEST = (0.993, 0.906, 0.144), (0.267, 0.005, 0.329)
 DOWN, ACROSS = "algorithm.eta_l", "algorithm.steps"
+ACCURACY = Measure()
 
 
-def swept(axes: dict[str, list[Any]], values: list[float | str], measure: str = "final_accuracy") -> Sweep:
+def swept(axes: dict[str, list[Any]], values: list[float | str], measure: Measure = ACCURACY) -> Sweep:
     """A sweep whose settings came to these values, or ended with these words."""
     grid = Grid(axes)
     entries = [
@@ -35,7 +37,7 @@ def test_every_value_is_in_its_cell():
     assert labels.tolist() == [["50.0", "25.0", "diverged"], ["–", "12.5", "100.0"]]
 
 
-@pytest.mark.parametrize(("measure", "best"), [("final_accuracy", "90.0"), ("final_test_loss", "0.3")])
+@pytest.mark.parametrize(("measure", "best"), [(ACCURACY, "90.0"), (Measure("mse", higher_is_better=False), "0.3")])
 def test_where_more_keys_vary_the_best_over_the_others_is_shown(measure, best):
     axes = {DOWN: [0.1], ACROSS: [1, 2], "algorithm.p": [0.1, 0.2, 0.3]}
     sweep = swept(axes, [0.3, 0.9, "diverged", "diverged", "diverged", "diverged"], measure)

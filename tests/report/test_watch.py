@@ -97,10 +97,10 @@ def test_the_page_follows_a_run(visit: Callable[..., Any], tmp_path: Path) -> No
         with serving(folder) as server:
             page = visit(address(server))
             assert page.locator("#status").inner_text() == "round 2 of 5"
-            page.locator("[data-key=bits]").click()
+            page.locator("[data-key=traffic]").click()
             seen.set()
             page.locator("#status", has_text="finished").wait_for()
-            assert page.locator("[data-key=bits]").get_attribute("aria-pressed") == "true"  # what was chosen stays
+            assert page.locator("[data-key=traffic]").get_attribute("aria-pressed") == "true"  # what was chosen stays
             assert (
                 dict(zip(*(page.locator(f".facts {tag}").all_inner_texts() for tag in ("dt", "dd")), strict=True))[
                     "rounds"

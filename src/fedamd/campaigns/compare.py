@@ -20,6 +20,7 @@ from fedamd.algorithms import ALGORITHMS
 from fedamd.engines.distributed import in_step, join
 from fedamd.errors import FedamdError
 from fedamd.files import exclusively, make_folder, write_text
+from fedamd.metrics import Measure
 from fedamd.registry import suggestion
 from fedamd.runs.api import resume, run
 from fedamd.runs.config import Config, load_config
@@ -30,7 +31,7 @@ from fedamd.runs.records import Record
 from fedamd.runs.run import Listener
 from fedamd.runs.sealed import digest, read_json, sealed_json
 from fedamd.runs.session import Sink
-from fedamd.runs.summary import Summary, results, to_target
+from fedamd.runs.summary import Summary, fairness, results, to_target
 from fedamd.torchrun import is_writer
 
 TARGET = 0.75  # the target accuracy where no config names one; the paper's for Fashion-MNIST
@@ -46,7 +47,15 @@ class Comparison:
 
     folder: Path
     target: float
+    measure: Measure  # what the methods are judged by
     rows: list[Summary]
+
+    @property
+    def best(self) -> Summary | None:
+        """The row of the method that became best; the earlier of equals."""
+        key = f"best_{self.measure.name}"
+        known = [row for row in self.rows if row[key] is not None]
+        return max(known, key=lambda row: self.measure.score(row[key]), default=None)
 
 
 def contestants(
@@ -94,28 +103,30 @@ def compare(
                 make_folder(out)
                 stack.enter_context(exclusively(out))
                 _claim(out, entries)
-        return Comparison(out, aim, _rows(entries, objects or [{}] * len(entries), out, aim, listen))
+        return _compared(entries, objects or [{}] * len(entries), out, aim, listen)
 
 
-def _rows(
+def _compared(
     entries: Sequence[tuple[str, Config]],
     objects: Sequence[Mapping[str, Any]],
     out: Path,
     aim: float,
     listen: Listener | Sink | None,
-) -> list[Summary]:
-    """The methods' lines, each of a run that is begun or continued."""
+) -> Comparison:
+    """A line for every method, of a run that is begun or continued."""
     rows: list[Summary] = []
+    measure = Measure()
     for (name, config), own in zip(entries, objects, strict=True):
         folder = out / _slug(name)
         begun = (folder / CONFIG).exists()
         result = resume(folder, listen=listen, **own) if begun else run(config, out=folder, listen=listen, **own)
-        rows.append(row(name, result.summary["status"], result.metrics, aim) | {"folder": _slug(name)})
+        measure = Measure(**result.summary["measure"])
+        rows.append(row(name, result.summary["status"], result.metrics, aim, measure) | {"folder": _slug(name)})
         if is_writer():
             _write(out, aim, rows)
         if result.summary["status"] == "interrupted":
             break
-    return rows
+    return Comparison(out, aim, measure, rows)
 
 
 def _claim(out: Path, entries: Sequence[tuple[str, Config]]) -> None:
@@ -130,17 +141,26 @@ def _claim(out: Path, entries: Sequence[tuple[str, Config]]) -> None:
         )
 
 
-def row(name: str, status: str, records: Sequence[Record], target: float) -> Summary:
-    """One method's line: how good it became, and what it cost to become so and to reach the target."""
+def row(name: str, status: str, records: Sequence[Record], target: float, measure: Measure) -> Summary:
+    """One method's line: how good it became, for the worst-off clients too, and what it cost."""
     rounds = [record for record in records if record.round >= 0]
     return {
         "method": name,
         "status": status,
-        **results(rounds),
+        **results(rounds, measure),
+        "worst_decile": _worst_decile(rounds, measure),
         **{f"{cost}_to_target": value for cost, value in _costs(to_target(rounds, target)).items()},
         **_costs({"rounds": len(rounds)} | rounds[-1].costs if rounds else None),
         "seconds": round(sum(record.seconds for record in records), 3),
     }
+
+
+def _worst_decile(rounds: Sequence[Record], measure: Measure) -> float | None:
+    """The mean over the worst tenth of clients, each on its own tests; None where they are not evaluated."""
+    spread = fairness(rounds) or {}
+    found = spread.get("loss" if measure.name == "test_loss" else measure.name) or {}
+    worst: float | None = found.get("worst_decile")
+    return worst
 
 
 def default_folder(parent: Path = Path("compare")) -> Path:
@@ -203,13 +223,14 @@ def _slug(name: str) -> str:
 
 
 def _costs(totals: Mapping[str, float] | None) -> dict[str, float | None]:
-    """Rounds, gradient samples and bits, as None where there is nothing to tell."""
+    """Rounds, gradient samples, bits and simulated seconds, as None where there is nothing to tell."""
     if totals is None:
-        return dict.fromkeys(("rounds", "gradient_samples", "bits"))
+        return dict.fromkeys(("rounds", "gradient_samples", "bits", "simulated_seconds"))
     return {
         "rounds": totals["rounds"],
         "gradient_samples": totals["gradient_samples"],
         "bits": totals["bits_up"] + totals["bits_down"],
+        "simulated_seconds": totals.get("simulated_seconds"),
     }
 
 
@@ -217,7 +238,8 @@ def _write(out: Path, target: float, rows: Sequence[Summary]) -> None:
     content = {"target_accuracy": target, "methods": list(rows)}
     write_text(out / "comparison.json", json.dumps(content, indent=2) + "\n")
     table = io.StringIO()
-    writer = csv.DictWriter(table, list(rows[0]), lineterminator="\n")
+    columns = dict.fromkeys(key for row in rows for key in row)  # one that diverged at once has measured less
+    writer = csv.DictWriter(table, list(columns), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     write_text(out / "comparison.csv", table.getvalue())

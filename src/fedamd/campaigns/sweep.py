@@ -17,7 +17,7 @@ import json
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from fedamd.campaigns.grid import Grid, Point
 from fedamd.engines.factory import Choice
 from fedamd.errors import FedamdError
 from fedamd.files import exclusively, make_folder, write_text
+from fedamd.metrics import Measure
 from fedamd.runs.api import choice_for, new_folder
 from fedamd.runs.config import Config, load_config, to_toml
 from fedamd.runs.experiment import Experiment, build_experiment, data_options, refuse_too_few_clients
@@ -37,7 +38,6 @@ from fedamd.runs.summary import Summary
 from fedamd.torchrun import processes
 
 GRID = "grid.json"
-ACCURACY, LOSS = "final_accuracy", "final_test_loss"
 
 
 @dataclass(frozen=True)
@@ -85,15 +85,15 @@ class Sweep:
 
     grid: Grid
     folder: Path
-    measure: str  # final accuracy as in the paper, or the final test loss of problems that have no accuracy
+    measure: Measure  # what its runs are judged by, at their end
     entries: list[Entry]
 
     @property
     def ranked(self) -> list[Entry]:
         """The settings with a mean, best first; in the order of the grid where they are equal."""
-        sign = -1 if self.measure == ACCURACY else 1
         return sorted(
-            (entry for entry in self.entries if entry.mean is not None), key=lambda entry: sign * (entry.mean or 0.0)
+            (entry for entry in self.entries if entry.mean is not None),
+            key=lambda entry: -self.measure.score(entry.mean or 0.0),
         )
 
     @property
@@ -188,8 +188,11 @@ def _run_group(
     """Drive the runs of one group together, each recording in its own folder."""
     experiments = [(build_experiment(_begun(path) or config, **objects), path) for config, path in group]
     choice = choice_for(experiments[0][0])
+    callbacks = [
+        configured(experiment.config) for experiment, _ in experiments
+    ]  # what is wrong with one leaves no folder
     folders = dict(_opened(experiment, path, choice) for experiment, path in experiments)
-    steered = OfEach({run: configured(run.config) for run in folders})
+    steered = OfEach(dict(zip(folders, callbacks, strict=True)))
     Session(list(folders), choice.engine, [FolderSink(folders), steered, *sinks], interrupted=interrupted).run()
 
 
@@ -221,14 +224,23 @@ def _summary(folder: Path) -> Summary:
 def _result(planned: Plan) -> Sweep:
     """The settings in the order of the grid, seeds gathered."""
     summaries = [_summary(folder) for folder in planned.folders]
-    measure = ACCURACY if any(one.get(ACCURACY) is not None for one in summaries) else LOSS
+    measure = measure_of(summaries)
     gathered: dict[str, Entry] = {}
     for point, config, summary in zip(planned.grid.points(), planned.configs, summaries, strict=True):
         setting = {key: value for key, value in point.items() if key != "seed"}
         entry = gathered.setdefault(json.dumps(setting), Entry(setting, config, [], []))
         entry.statuses.append(summary["status"])
-        entry.values.extend([summary[measure]] if summary.get(measure) is not None else [])
+        value = summary.get(f"final_{measure.name}")
+        entry.values.extend([] if value is None else [value])
     return Sweep(planned.grid, planned.folder, measure, list(gathered.values()))
+
+
+def measure_of(summaries: Sequence[Summary]) -> Measure:
+    """What these runs are judged by; the first says it for all. Earlier versions had accuracy and test loss alone."""
+    if told := next((one["measure"] for one in summaries if "measure" in one), None):
+        return Measure(**told)
+    classified = any(one.get("final_accuracy") is not None for one in summaries)
+    return Measure() if classified else Measure("test_loss", higher_is_better=False)
 
 
 def _write(result: Sweep) -> None:
@@ -238,13 +250,13 @@ def _write(result: Sweep) -> None:
         | {
             "status": entry.status,
             "seeds": len(entry.statuses),
-            result.measure: entry.mean,
+            f"final_{result.measure.name}": entry.mean,
             "spread": statistics.stdev(entry.values) if entry.mean is not None and len(entry.values) > 1 else None,
         }
         for entry in result.entries
     ]
     best = result.best
-    content = {"best": best.point if best else None, "points": rows}
+    content = {"measure": asdict(result.measure), "best": best.point if best else None, "points": rows}
     write_text(result.folder / "sweep.json", json.dumps(content, indent=2) + "\n")
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")

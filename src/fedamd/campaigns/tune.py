@@ -2,7 +2,8 @@
 
 Optuna suggests trials in batches. A batch runs in lockstep; after a ninth and a third of the budget the better third
 goes on and the others are stopped (successive halving). Trials are compared at equal cost: by the last evaluation that
-a share of the budget in rounds, gradients, bits or seconds allows. A trial that diverged scores below all others.
+a share of the budget in rounds, gradients, bits or seconds allows. Scores are what runs are judged by (the first of the
+config's metrics, else accuracy or the test loss), negated where less is better; a trial that diverged is below all.
 
 runs/trial-0007   every trial is an ordinary run; one that was stopped can be gone on with
 tune.json         what the tuning was begun with: another one is refused
@@ -25,6 +26,7 @@ from fedamd.campaigns.sweep import open_run
 from fedamd.engines.base import Engine
 from fedamd.errors import FedamdError
 from fedamd.files import exclusively, make_folder, write_text
+from fedamd.metrics import Measure
 from fedamd.registry import choose
 from fedamd.runs.api import engine_for
 from fedamd.runs.config import Config, load_config, to_toml
@@ -71,15 +73,15 @@ class Budget:
         return COSTS[self.cost](played) if played else 0.0
 
     def score(self, run: Run, share: float) -> float | None:
-        """The last accuracy within this share of the budget (minus the test loss, where nothing is classified)."""
+        """What the run is judged by, as last measured within this share of the budget; larger is better."""
         if run.status == "diverged":
             return None
         played = [record for record in run.records if record.round >= 0]
         for end in range(len(played), 0, -1):
-            measured = _measured(played[end - 1])
+            measured = _score(run, played[end - 1])
             if measured is not None and COSTS[self.cost](played[:end]) <= share * self.amount * (1 + 1e-9):
                 return measured
-        return next((value for value in map(_measured, played) if value is not None), None)
+        return next((score for record in played if (score := _score(run, record)) is not None), None)
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,7 @@ class Tuned:
     importance: dict[str, float]
     rounds: int  # played by all trials together
     interrupted: bool
+    measure: Measure  # what trials are judged by
 
     @property
     def best(self) -> Trial | None:
@@ -183,7 +186,7 @@ def tune(planned: Plan, listen: Listener | Sink | None = None) -> Tuned:
             told = [Told(trial.point, trial.score, trial.share < 1) for trial in ended]
             ended += tuner.run(first, sampler.batch(number, count, told))
         scores = [Told(trial.point, trial.score, trial.share < 1) for trial in ended]
-        result = Tuned(planned, ended, sampler.importance(scores), tuner.rounds, interrupted())
+        result = Tuned(planned, ended, sampler.importance(scores), tuner.rounds, interrupted(), tuner.measure)
         _write(result)
     return result
 
@@ -193,12 +196,14 @@ class _Tuner:
         self._plan, self._sinks, self._interrupted = planned, sinks, interrupted
         self._engine: Engine | None = None
         self.rounds = 0
+        self.measure = Measure()
 
     def run(self, first: int, points: Sequence[Point]) -> list[Trial]:
         """A batch through all shares of the budget; what was begun before goes on from its checkpoint."""
         opened = [
             open_run(self._plan.trial(point), self._plan.path(number)) for number, point in enumerate(points, first)
         ]
+        self.measure = opened[0][0].experiment.measure
         alive, reached = list(range(len(points))), [0.0] * len(points)
         for place, share in enumerate(SHARES):
             self._advance([opened[index] for index in alive], share)
@@ -241,10 +246,10 @@ class _Tuner:
             session.advance(enough)
 
 
-def _measured(record: Record) -> float | None:
-    if record.accuracy is not None:
-        return record.accuracy
-    return None if record.test_loss is None else -record.test_loss
+def _score(run: Run, record: Record) -> float | None:
+    measure = run.experiment.measure
+    value = record.measured(measure.name)
+    return None if value is None else measure.score(value)
 
 
 def _published(planned: Plan) -> Point:

@@ -5,15 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
+from fedamd.cli.fitting import Column, print_table
 from fedamd.cli.names import ALGORITHMS, some_of
 from fedamd.cli.show import announce_theory, console
 from fedamd.torchrun import is_writer
 
 if TYPE_CHECKING:
     from fedamd.campaigns.compare import Comparison
-    from fedamd.runs.summary import Summary
 
 DEFAULT = "fedamd,fedavg,scaffold"
 
@@ -72,7 +71,8 @@ def command(
     if not is_writer():
         return
     curves = draw_curves(read_runs([comparison.folder / row["folder"] for row in comparison.rows]))
-    picture = draw_costs(curves, comparison.folder / "comparison.png", comparison.target)
+    goal = comparison.target if comparison.measure.name == "accuracy" else None
+    picture = draw_costs(curves, comparison.folder / "comparison.png", goal, comparison.measure.name)
     if as_json:
         told = {"target_accuracy": comparison.target, "folder": str(comparison.folder), "methods": comparison.rows}
         typer.echo(json.dumps(told))
@@ -84,32 +84,20 @@ def command(
 
 
 def show(comparison: "Comparison") -> None:
-    """Print the rows, in the paper's units."""
-    goal = f"to {100 * comparison.target:g}%"
-    table = Table("method", title_justify="left", box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in ("final", "best", f"rounds\n{goal}", f"gradients\n{goal} ×10⁵", f"×32 Mbit\n{goal}", "test loss"):
-        table.add_column(heading, justify="right")
-    for row in comparison.rows:
-        table.add_row(row["method"], *_cells(row))
-    console.print(table)
+    """Print the rows; the best of a column is marked."""
+    from fedamd.report.comparison import columns_for
 
-
-def _cells(row: "Summary") -> list[str]:
-    from fedamd.report.curves import BIT_UNIT, GRADIENT_UNIT
-
-    return [
-        f"[red]{row['status']}[/]" if row["status"] != "finished" else _percent(row["final_accuracy"]),
-        _percent(row["best_accuracy"]),
-        _scaled(row["rounds_to_target"], 1),
-        _scaled(row["gradient_samples_to_target"], GRADIENT_UNIT),
-        _scaled(row["bits_to_target"], BIT_UNIT),
-        _scaled(row["final_test_loss"], 1),
-    ]
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.2f}%"
-
-
-def _scaled(value: float | None, unit: float) -> str:
-    return "–" if value is None else f"{value / unit:.4g}"
+    rows = comparison.rows
+    odd = ["" if row["status"] == "finished" else "red" for row in rows]
+    known = {key for row in rows for key, value in row.items() if value is not None}
+    table = [Column("method", [row["method"] for row in rows], words=True)]
+    if any(odd):
+        table.append(Column("status", [row["status"] for row in rows], 1, odd, words=True))
+    for rank, column in enumerate(columns_for(comparison.measure, comparison.target, known), start=2):
+        values = [row.get(column.key) for row in rows]
+        there = [value for value in values if value is not None]
+        best = column.best(there) if column.best and there else None
+        tones = ["bold cyan" if value is not None and value == best and len(rows) > 1 else "" for value in values]
+        cells = ["–" if value is None else column.text(value) for value in values]
+        table.append(Column(column.name, cells, rank, tones))
+    print_table(table, console)

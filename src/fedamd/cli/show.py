@@ -41,27 +41,39 @@ def closing_table(result: "Result") -> None:
 
 
 def _closing_rows(summary: "Summary") -> list[tuple[str, str]]:
-    rows = [("status", f"{summary['status']} after {summary['rounds']} rounds")]
-    if summary["final_accuracy"] is not None:
-        rows.append(
-            ("accuracy", f"{100 * summary['final_accuracy']:.2f}% (best {100 * summary['best_accuracy']:.2f}%)")
-        )
-    if summary["final_test_loss"] is not None:
+    from fedamd.metrics import Measure
+    from fedamd.report.units import duration
+
+    measure = Measure(**summary["measure"])
+    why = f": {summary['stopped']}" if "stopped" in summary else ""
+    rows = [("status", f"{summary['status']} after {summary['rounds']} rounds{why}")]
+    for one in dict.fromkeys([measure, Measure()]):
+        final, best = summary[f"final_{one.name}"], summary[f"best_{one.name}"]
+        if final is not None:
+            rows.append((one.label, f"{one.text(final, 6)} (best {one.text(best, 6)})"))
+    if summary["final_test_loss"] is not None and measure.name != "test_loss":
         rows.append(("test loss", f"{summary['final_test_loss']:.6g}"))
     if summary["target_accuracy"] is not None:
         reached = summary["to_target"]
         rows.append(
             (f"to {100 * summary['target_accuracy']:g}%", f"{reached['rounds']} rounds" if reached else "not reached")
         )
+    worst = summary.get("clients", {}).get(measure.name, {}).get("worst_decile")
+    if worst is not None:
+        rows.append(("worst tenth", f"{measure.text(worst)} on clients' own tests"))
     rows.append(("cost", cost(summary)))
     rows.append(("start-up", cost(summary["start_up"])))
     if summary["missing"] or summary["rejected"]:
         rows.append(("replies", f"{summary['missing']} missing, {summary['rejected']} rejected"))
-    rows.append(("time", f"{summary['seconds']:.1f} s"))
+    if summary.get("simulated_seconds") is not None:
+        rows.append(("simulated", duration(summary["simulated_seconds"])))
+    rows.append(("time", duration(summary["seconds"])))
     return rows
 
 
 def cost(totals: "Summary") -> str:
-    """Gradients and bits in the paper's units."""
-    megabits = (totals["bits_up"] + totals["bits_down"]) / 32e6
-    return f"{totals['gradient_samples'] / 1e5:.3g} ×10⁵ gradient samples, {megabits:.4g} ×32 Mbit"
+    """Gradients, and what was sent."""
+    from fedamd.report.units import data_size
+
+    up, down = data_size(totals["bits_up"]), data_size(totals["bits_down"])
+    return f"{totals['gradient_samples']:,} gradient samples, {up} up, {down} down"

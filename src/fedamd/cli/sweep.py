@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
+from fedamd.cli.fitting import Column, print_table
 from fedamd.cli.show import announce_theory, console
 
 if TYPE_CHECKING:
@@ -33,7 +33,10 @@ def command(
     out: Annotated[Path | None, typer.Option(help="The sweep's folder; the sweep begun in it is gone on with.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")] = False,
 ) -> None:
-    """Run a grid over any config keys, in lockstep where possible, and choose the best final accuracy.
+    """Run a grid over any config keys, in lockstep where possible, and choose the best.
+
+    The first of the config's `metrics` chooses, in its own direction; without any, accuracy does, or the test
+    loss where nothing is classified.
 
     Points that differ in `seed` alone are repetitions: their mean counts.
     """
@@ -61,18 +64,13 @@ def command(
 
 
 def _show(result: "Sweep", picture: Path | None) -> None:
-    from fedamd.campaigns.sweep import ACCURACY
-
-    accurate = result.measure == ACCURACY
-    names = result.grid.short_keys()
-    table = Table(*(names[key] for key in result.entries[0].point), box=None, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("accuracy" if accurate else "test loss", justify="right")
-    table.add_column("status")
-    ranked = result.ranked
-    for entry in (*ranked, *(entry for entry in result.entries if entry not in ranked)):
-        value = "–" if entry.mean is None else f"{100 * entry.mean:.2f}%" if accurate else f"{entry.mean:.6g}"
-        table.add_row(*(escape(json.dumps(v)) for v in entry.point.values()), value, entry.status)
-    console.print(table)
+    names, ranked, measure = result.grid.short_keys(), result.ranked, result.measure
+    entries = [*ranked, *(entry for entry in result.entries if entry not in ranked)]
+    keys = list(entries[0].point)
+    table = [Column(names[key], [json.dumps(one.point[key]) for one in entries], words=True) for key in keys]
+    table.append(Column(measure.label, [measure.text(entry.mean, 6) for entry in entries]))
+    table.append(Column("status", [entry.status for entry in entries], 1, words=True))
+    print_table(table, console)
     for path in (result.folder / "sweep.csv", result.folder / "best.toml", picture):
         if path and path.exists():
             console.print(escape(str(path)), highlight=False, soft_wrap=True)

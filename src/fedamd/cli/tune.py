@@ -51,7 +51,8 @@ def command(
     result = tune(planned)
     if best := result.best:
         point = ", ".join(f"{key} = {value}" for key, value in best.point.items())
-        console.print(f"best: {escape(point)}, score {best.score:.4f} (trial {best.number})", highlight=False)
+        told = f"{result.measure.label} {result.measure.text(result.measure.score(best.score or 0.0))}"
+        console.print(f"best: {escape(point)}, {told} (trial {best.number})", highlight=False)
     for path in (folder / "trials.csv", folder / "best.toml", write_page(result)):
         if path.exists():
             console.print(escape(str(path)), highlight=False, soft_wrap=True)

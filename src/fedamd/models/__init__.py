@@ -119,7 +119,8 @@ def _mlp(
     hidden: int = 100,  # width of the hidden layer
 ) -> nn.Module:
     _whole("hidden", hidden)
-    return MLP(dataset.inputs[0].numel(), hidden, _classes("mlp", dataset))
+    outputs = dataset.classes or dataset.targets[0].numel()  # where nothing is classified, the numbers to predict
+    return MLP(dataset.inputs[0].numel(), hidden, outputs)
 
 
 def _softmax(dataset: Dataset) -> nn.Module:
@@ -186,7 +187,9 @@ def _divisor(groups: int) -> int:
 _OURS: dict[str, Model] = {
     "lenet5": Model("LeNet-5, the paper's network for Fashion-MNIST (44,426 parameters on 28 × 28 images)", _lenet5),
     "mlp": Model(
-        "one hidden layer with ReLU, the paper's network for EMNIST (79,510 parameters with hidden = 100)", _mlp
+        "one hidden layer with ReLU, for classes or numbers; the paper's network for EMNIST (79,510 parameters with "
+        "hidden = 100)",
+        _mlp,
     ),
     "cnn": Model(
         "two 5 × 5 convolutions and two linear layers: FedAvg's network for MNIST (1,663,370 parameters), and LEAF's "

@@ -27,7 +27,12 @@ function short(value) {
   if (size >= 1e4) return Number((value / 1e3).toPrecision(3)) + "k";
   return String(Number(value.toPrecision(size >= 1000 ? 4 : 3)));
 }
-const FORMATS = { number: short, percent: (value) => `${Number((100 * value).toFixed(2))}%` };
+/** 1.25 MB: a kilobyte is 1000 bytes. */
+function bytes(value) {
+  const [size, unit] = [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"]].find(([least]) => Math.abs(value) >= 0.9995 * least) ?? [1, "B"];
+  return `${Number((value / size).toPrecision(3))} ${unit}`;
+}
+const FORMATS = { number: short, percent: (value) => `${Number((100 * value).toFixed(2))}%`, bytes };
 
 /** The labels, with all their digits where short ones would repeat. */
 const distinct = (labels, values) => (new Set(labels).size === labels.length ? labels : values.map((value) => String(value)));
@@ -101,7 +106,7 @@ class Frame {
       ...rows.map((tick) => svg("line", { class: "grid", x1: box.left, x2: box.right, y1: Y(tick), y2: Y(tick) })),
       ...rows.map((tick, index) => svg("text", { x: box.left - 8, y: Y(tick) + 4, "text-anchor": "end" }, labels[index])),
       ...ticks(...spec.x, Math.max(width / 90, 2)).filter((tick) => !spec.whole || Number.isInteger(tick)).map((tick) =>
-        svg("text", { x: X(tick), y: box.bottom + 17, "text-anchor": "middle" }, short(tick))),
+        svg("text", { x: X(tick), y: box.bottom + 17, "text-anchor": "middle" }, FORMATS[spec.xFormat ?? "number"](tick))),
       svg("text", { class: "axis", x: (box.left + box.right) / 2, y: this.height - 6, "text-anchor": "middle" }, spec.xLabel),
     ];
   }
@@ -208,8 +213,9 @@ function curves(data) {
   function panel([measure, name, format]) {
     const shown = data.lines
       .map((line, number) => ({ label: line.label, number, diverged: line.diverged, ...(line.points[measure] ?? { x: {}, mean: [] }) }))
-      .filter((line) => line.mean.length && !state.hidden.has(line.label));
+      .filter((line) => line.mean.length && line.x[state.axis] && !state.hidden.has(line.label));
     const log = state.log && format === "number";
+    const axis = data.axes.find(([key]) => key === state.axis);
     const xs = shown.map((line) => line.x[state.axis]);
     const x = state.zoom ?? [Math.min(0, ...xs.map((values) => values[0])), Math.max(1e-9, ...xs.map((values) => values.at(-1)))];
     const steady = shown.some((line) => !line.diverged); // lines that run away do not set the scale of the others
@@ -220,9 +226,9 @@ function curves(data) {
       }));
     return {
       name, x, y: range(inside, log), log, yFormat: format,
-      xLabel: data.axes.find(([key]) => key === state.axis)[1],
+      xLabel: axis[1], xFormat: axis[3],
       marks: (X, Y) => [...target(measure, x, X, Y), ...shown.flatMap((line) => strokes(line, state.axis, X, Y, log))],
-      read: (place) => readOut(shown, state.axis, place, 0.02 * (x[1] - x[0]), FORMATS[format]),
+      read: (place) => readOut(shown, axis, place, 0.02 * (x[1] - x[0]), FORMATS[format]),
     };
   }
 
@@ -272,7 +278,7 @@ function strokes(line, axis, X, Y, log) {
 }
 
 /** Every line's value at its point nearest to a place on the axis, the largest first; lines without one near are left out. */
-function readOut(shown, axis, place, reach, format) {
+function readOut(shown, [axis, , name, unit], place, reach, format) {
   if (!shown.length) return null;
   const distance = (x) => Math.abs(x - place);
   const nearest = shown.map((line) => {
@@ -286,7 +292,7 @@ function readOut(shown, axis, place, reach, format) {
     text: line.low[index] === line.high[index] ? format(line.mean[index])
       : `${format(line.mean[index])} (${format(line.low[index])} … ${format(line.high[index])})`,
   }));
-  return { x: closest.x, title: `${axis}: ${short(closest.x)}`, rows };
+  return { x: closest.x, title: `${name}: ${FORMATS[unit](closest.x)}`, rows };
 }
 
 /** Stacked bars: who has how many of what. */

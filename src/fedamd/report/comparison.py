@@ -1,13 +1,17 @@
-"""The table that compares methods: how good each became, and what it cost."""
+"""The table that compares methods: how good each became, for the worst-off clients too, and what it cost."""
 
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from fedamd.campaigns.compare import row
-from fedamd.report.curves import BIT_UNIT, GRADIENT_UNIT, groups
+from fedamd.metrics import Measure
+from fedamd.report.curves import groups
 from fedamd.report.page import Cell, Table, cell
 from fedamd.report.stored import StoredRun
+from fedamd.report.units import count, data_size, duration
+
+Text = Callable[[float], str]
 
 
 @dataclass(frozen=True)
@@ -16,13 +20,12 @@ class Column:
 
     name: str
     key: str
-    scale: float = 1
-    percent: bool = False
-    best: Callable[[Sequence[float]], float] | None = None  # which value is highlighted, if any
+    text: Text = "{:.4g}".format
+    best: Callable[[Sequence[float]], float | None] | None = None  # which value is highlighted, if any
 
     def cells(self, methods: Sequence[Sequence[float | None]]) -> list[Cell]:
         """A cell for every method, from the values of its seeds."""
-        known = [[self.scale * value for value in seeds if value is not None] for seeds in methods]
+        known = [[value for value in seeds if value is not None] for seeds in methods]
         whole = [statistics.fmean(own) for own, seeds in zip(known, methods, strict=True) if len(own) == len(seeds)]
         winner = self.best(whole) if self.best and len(whole) > 1 else None
         return [self._cell(own, len(seeds), winner) for own, seeds in zip(known, methods, strict=True)]
@@ -32,28 +35,52 @@ class Column:
         if len(values) < seeds:
             return cell(None, f"{len(values)} of {seeds}" if values else "–")
         mean = statistics.fmean(values)
-        text = f"{mean:.2f}" if self.percent else f"{mean:.4g}"
-        if seeds > 1:
-            text += f" ± {statistics.stdev(values):.2g}"
-        return cell(mean, text + "%" * self.percent, "best" if mean == winner else "")
+        spread = f" ± {self.text(statistics.stdev(values))}" if seeds > 1 else ""
+        return cell(mean, self.text(mean) + spread, "best" if mean == winner else "")
 
 
 def comparison_table(runs: Sequence[StoredRun], target: float) -> Table:
     """A row for every method; several seeds as mean ± standard deviation."""
+    measure = runs[0].measure
     told = {
-        label: [row(label, run.status, run.records, target) for run in members]
+        label: [row(label, run.status, run.records, target, measure) for run in members]
         for label, members in groups(runs).items()
     }
-    classified = any(one["best_accuracy"] is not None for rows in told.values() for one in rows)
-    columns = _columns(f"to {100 * target:g}%", classified)
-    cells = [column.cells([[one[column.key] for one in rows] for rows in told.values()]) for column in columns]
-    heads = [[cell(label), _status([one["status"] for one in rows])] for label, rows in told.items()]
+    rows = [one for members in told.values() for one in members]
+    columns = columns_for(measure, target, {key for one in rows for key, value in one.items() if value is not None})
+    cells = [column.cells([[one[column.key] for one in members] for members in told.values()]) for column in columns]
+    heads = [[cell(label), _status([one["status"] for one in members])] for label, members in told.items()]
     return Table(
         title="Comparison",
         note="Several seeds: mean ± standard deviation." if len(runs) > len(told) else "",
         columns=["method", "status", *(column.name for column in columns)],
         rows=[head + [column[index] for column in cells] for index, head in enumerate(heads)],
     )
+
+
+def columns_for(measure: Measure, target: float, known: set[str]) -> list[Column]:
+    """What is compared, as far as it is known of anybody: what methods are judged by, fairness, then costs."""
+    goal, name = f"to {100 * target:g}%", measure.label
+    judged = [
+        Column(f"final {name}", f"final_{measure.name}", measure.text, measure.best),
+        Column(f"best {name}", f"best_{measure.name}", measure.text, measure.best),
+        Column("worst tenth\nof clients", "worst_decile", measure.text, measure.best),
+    ]
+    accuracy = Column("accuracy", "final_accuracy", Measure().text, max)
+    measured = [accuracy, Column("test loss", "final_test_loss", best=min)]
+    costs = [
+        Column(f"rounds\n{goal}", "rounds_to_target", best=min),
+        Column(f"gradients\n{goal}", "gradient_samples_to_target", count, min),
+        Column(f"sent\n{goal}", "bits_to_target", data_size, min),
+        Column(f"simulated time\n{goal}", "simulated_seconds_to_target", duration, min),
+        Column("gradients\nin all", "gradient_samples", count),
+        Column("sent\nin all", "bits", data_size),
+        Column("simulated time\nin all", "simulated_seconds", duration),
+    ]
+    others = [one for one in measured if one.key != f"final_{measure.name}"]
+    classified = "final_accuracy" in known  # then a target that nobody has reached is worth a column of dashes
+    aimed = {"rounds_to_target", "gradient_samples_to_target", "bits_to_target"} if classified else set()
+    return [column for column in (*judged, *others, *costs) if column.key in known | aimed]
 
 
 def tally(statuses: Sequence[str]) -> str:
@@ -65,26 +92,6 @@ def common(values: Iterable[str]) -> str:
     """What all say; nothing where they differ."""
     found = set(values)
     return found.pop() if len(found) == 1 else ""
-
-
-def _columns(goal: str, classified: bool) -> list[Column]:
-    """What is compared; accuracies and what they cost only where something is classified."""
-    accuracy = [
-        Column("final accuracy", "final_accuracy", 100, percent=True, best=max),
-        Column("best accuracy", "best_accuracy", 100, percent=True, best=max),
-    ]
-    costs = [
-        Column(f"rounds\n{goal}", "rounds_to_target", best=min),
-        Column(f"gradients ×10⁵\n{goal}", "gradient_samples_to_target", 1 / GRADIENT_UNIT, best=min),
-        Column(f"×32 Mbit\n{goal}", "bits_to_target", 1 / BIT_UNIT, best=min),
-    ]
-    return [
-        *(accuracy if classified else []),
-        Column("test loss", "final_test_loss", best=min),
-        *(costs if classified else []),
-        Column("gradients ×10⁵\nin all", "gradient_samples", 1 / GRADIENT_UNIT),
-        Column("×32 Mbit\nin all", "bits", 1 / BIT_UNIT),
-    ]
 
 
 def _status(statuses: Sequence[str]) -> Cell:

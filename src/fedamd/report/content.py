@@ -1,16 +1,19 @@
-"""What the page of some runs says: summary, curves, comparison, who took part, who owns what, settings."""
+"""What the page of some runs says: what happened, curves, comparison, who took part, who owns what, settings."""
 
 import json
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
 from fedamd.campaigns.compare import TARGET
-from fedamd.report.clients import client_bars, client_tables
+from fedamd.report.clients import client_sections
 from fedamd.report.comparison import common, comparison_table, tally
-from fedamd.report.curves import AXES, MEASURES, Curve, draw_curves, groups
+from fedamd.report.curves import AXES, USUAL, Curve, draw_curves, groups, known_axes, known_measures
 from fedamd.report.page import Bars, Curves, Facts, Format, Section, Text
 from fedamd.report.stored import StoredRun
+from fedamd.report.units import count, data_size, duration
 from fedamd.runs.config import to_toml
+from fedamd.runs.folder import CONFIG
 
 _UNANSWERED = {"missing": "no reply", "rejected": "rejected"}
 
@@ -43,48 +46,87 @@ def page_status(runs: Sequence[StoredRun]) -> str:
     return tally([run.status for run in runs])
 
 
-def page_sections(runs: Sequence[StoredRun], rebuild: bool = True) -> list[Section]:
-    """All sections; those that need the data set to be rebuilt only where that is wanted."""
+def page_sections(runs: Sequence[StoredRun]) -> list[Section]:
+    """All sections."""
     target = next((run.config.target_accuracy for run in runs if run.config.target_accuracy), TARGET)
-    sections: list[Section] = [summary_facts(runs), curve_section(draw_curves(runs), target)]
+    sections: list[Section] = [summary_facts(runs), repeat(runs), curve_section(draw_curves(runs), target)]
     if len(groups(runs)) > 1:
         sections.append(comparison_table(runs, target))
-    sections += [*client_tables(runs), *role_bars(runs)]
-    if rebuild:
-        sections += client_bars(runs)
-    return [*sections, *settings(runs)]
+    return [*sections, *client_sections(runs), *role_bars(runs), *settings(runs)]
 
 
 def summary_facts(runs: Sequence[StoredRun]) -> Facts:
-    """The numbers to see first."""
-    accuracies = [(r.accuracy, run) for run in runs for r in run.rounds if r.accuracy is not None]
-    best = max(accuracies, key=lambda pair: pair[0], default=None)
+    """What happened, first of all: how good, at what cost, and how many clients did not reply."""
+    return Facts(title="", facts=[(name, value) for name, value in _facts(runs) if value])
+
+
+def _facts(runs: Sequence[StoredRun]) -> list[tuple[str, str]]:
+    measure, ends = runs[0].measure, [run.rounds[-1] for run in runs if run.rounds]
+    values = {
+        id(run): [value for record in run.rounds if (value := record.measured(measure.name)) is not None]
+        for run in runs
+    }
+    best = measure.best([value for own in values.values() for value in own])
     names = {id(run): label for label, members in groups(runs).items() for run in members}
-    facts = [
-        ("runs", str(len(runs))),
+    by = next((names[key] for key, own in values.items() if best in own), "") if len(names) > 1 else ""
+    final = values[id(runs[0])][-1] if len(runs) == 1 and values[id(runs[0])] else None
+    return [
+        ("outcome", page_status(runs)),
+        ("runs", str(len(runs)) if len(runs) > 1 else ""),
         ("rounds", common(str(len(run.rounds)) for run in runs) or f"up to {max(len(run.rounds) for run in runs)}"),
-        ("best accuracy", f"{100 * best[0]:.2f}%" if best else ""),
-        ("reached by", names[id(best[1])] if best and len(names) > 1 else ""),
-        ("test loss", _latest(runs[0], "test_loss") if len(runs) == 1 else ""),
-        ("seeds", ", ".join(str(seed) for seed in sorted({run.config.seed for run in runs}))),
-        ("computing time", f"{sum(r.seconds for run in runs for r in run.records):.1f} s"),
+        (f"final {measure.label}", measure.text(final) if final is not None else ""),
+        (f"best {measure.label}", measure.text(best) if best is not None else ""),
+        ("reached by", by),
+        ("gradient samples", count(sum(record.gradient_samples for record in ends))),
+        ("sent up and down", data_size(sum(record.bits for record in ends))),
+        ("clients' replies", _replies(runs)),
+        ("simulated time", _simulated(runs)),
+        ("computing time", duration(sum(record.seconds for run in runs for record in run.records))),
+        ("seeds" if len(runs) > 1 else "seed", ", ".join(map(str, sorted({run.config.seed for run in runs})))),
         ("begun", _begun(runs)),
     ]
-    return Facts(title="", facts=[(name, value) for name, value in facts if value])
 
 
-def curve_section(curves: Sequence[Curve], target: float) -> Curves:
-    """Everything measured, against rounds, gradients and bits."""
-    measured = [measure for measure in MEASURES if any(measure in curve.points for curve in curves)]
+def _replies(runs: Sequence[StoredRun]) -> str:
+    """How many came, and how many clients failed or were rejected."""
+    records = [record for run in runs for record in run.rounds]
+    came = sum(sum(record.roles.values()) for record in records)
+    missing, rejected = (sum(getattr(record, name) for record in records) for name in ("missing", "rejected"))
+    if not missing and not rejected:
+        return f"all {count(came)}" if came else ""
+    told = [f"{missing} never came" if missing else "", f"{rejected} rejected" if rejected else ""]
+    return f"{', '.join(part for part in told if part)}, of {count(came + missing + rejected)}"
+
+
+def _simulated(runs: Sequence[StoredRun]) -> str:
+    ends = [run.rounds[-1].costs.get("simulated_seconds") for run in runs if run.rounds]
+    return duration(sum(one for one in ends if one is not None)) if any(one is not None for one in ends) else ""
+
+
+def repeat(runs: Sequence[StoredRun]) -> Text:
+    """The commands that play the same runs again."""
+    commands = [f"fedamd run {shlex.quote(str(run.path / CONFIG))}" for run in runs]
+    given = any("given" in section.options for run in runs for section in (run.config.data, run.config.model))
+    note = "An object that was given from Python has to be given again there: fedamd.run(config, dataset=…)."
+    several = f"{len(commands)} commands" if len(commands) > 1 else "Command"
+    return Text(
+        title="How to repeat it", note=note if given else "", parts=[(several, "\n".join(commands))], open=len(runs) < 6
+    )
+
+
+def curve_section(curves: Sequence[Curve], target: float, against: Sequence[str] = USUAL) -> Curves:
+    """Everything measured, against rounds and costs."""
+    measured = known_measures(curves)
     seeds = max(len(curve.seeds) for curve in curves)
     band = "Lines are means over seeds, bands reach from the smallest to the largest. " if seeds > 1 else ""
     goal = " The dotted line is the target accuracy." if "accuracy" in measured else ""
+    shown = known_axes(curves, against) or ["rounds"]
     return Curves(
         title="Curves",
         note=f"{band}Costs of the start-up pass are not part of the axes.{goal}",
-        axes=[(axis, label, axis) for axis, label in AXES.items()],
-        panels=[(measure, MEASURES[measure], _format(measure)) for measure in measured],
-        lines=[_line(curve) for curve in curves],
+        axes=[(key, AXES[key].label, AXES[key].name, AXES[key].unit) for key in shown],
+        panels=[(measure, name, _format(measure)) for measure, name in measured.items()],
+        lines=[_line(curve, shown) for curve in curves],
         target={"measure": "accuracy", "value": target},
     )
 
@@ -107,7 +149,7 @@ def role_bars(runs: Sequence[StoredRun]) -> list[Section]:
                 title=f"{names} of {label}",
                 note=f"Seed {run.config.seed}.",
                 stacks=stacks,
-                x_label=AXES["rounds"],
+                x_label=AXES["rounds"].label,
                 each="round",
                 first=1,
             )
@@ -116,7 +158,7 @@ def role_bars(runs: Sequence[StoredRun]) -> list[Section]:
 
 
 def settings(runs: Sequence[StoredRun]) -> list[Section]:
-    """How to repeat it."""
+    """What was set, and where it ran."""
     configs = [
         (f"{label} ({_seeds(members)})", to_toml(members[0].config.plain())) for label, members in groups(runs).items()
     ]
@@ -124,10 +166,10 @@ def settings(runs: Sequence[StoredRun]) -> list[Section]:
     return [Text(title="Configuration", parts=configs), Text(title="Environment", parts=places)]
 
 
-def _line(curve: Curve) -> dict[str, Any]:
+def _line(curve: Curve, shown: Sequence[str]) -> dict[str, Any]:
     points = {
         measure: {
-            "x": {axis: [_brief(point.x[axis]) for point in line] for axis in AXES},
+            "x": {axis: [_brief(point.x[axis]) for point in line] for axis in shown if axis in line[0].x},
             "mean": [_brief(point.mean) for point in line],
             "low": [_brief(point.low) for point in line],
             "high": [_brief(point.high) for point in line],
@@ -144,11 +186,6 @@ def _brief(value: float) -> float:
 
 def _format(measure: str) -> Format:
     return "percent" if measure == "accuracy" else "number"
-
-
-def _latest(run: StoredRun, measure: str) -> str:
-    values = [value for record in run.records if (value := record.measured(measure)) is not None]
-    return f"{values[-1]:.4g}" if values else ""
 
 
 def _begun(runs: Sequence[StoredRun]) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedamd.errors import FedamdError
-from fedamd.report.curves import AXES, MEASURES, Curve, Point
+from fedamd.report.curves import AXES, MEASURES, Curve, Point, known_axes, known_measures
 
 # Okabe & Ito's colours in an order that keeps neighbours apart for colour-blind readers too; dashes tell repeats apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5B5B5B")
@@ -27,16 +27,15 @@ class Panel:
 
 def draw_measures(curves: Sequence[Curve], path: Path) -> Path:
     """Every measure against rounds, side by side."""
-    measures = [measure for measure in MEASURES if any(measure in curve.points for curve in curves)]
-    if not measures:
+    drawn = known_measures(curves)
+    if not drawn:
         raise FedamdError("there is nothing to draw yet: no round of these runs has been measured")
-    return draw_panels([[Panel(curves, "rounds", measure) for measure in measures]], path)
+    return draw_panels([[Panel(curves, "rounds", measure) for measure in drawn]], path)
 
 
-def draw_costs(curves: Sequence[Curve], path: Path, target: float | None = None) -> Path:
-    """Accuracy (or test loss, where nothing is classified) against rounds, gradients and bits, side by side."""
-    measure = "accuracy" if any("accuracy" in curve.points for curve in curves) else "test_loss"
-    panels = [Panel(curves, axis, measure) for axis in AXES]
+def draw_costs(curves: Sequence[Curve], path: Path, target: float | None = None, measure: str = "accuracy") -> Path:
+    """What runs are judged by against rounds, gradients, traffic and simulated time, side by side."""
+    panels = [Panel(curves, axis, measure) for axis in known_axes(curves) or ["rounds"]]
     return draw_panels([panels], path, target if measure == "accuracy" else None)
 
 
@@ -81,6 +80,7 @@ def _line(axes: Any, curve: Curve, axis: str, measure: str, number: int) -> None
     """The mean over the seeds, and the band between the smallest and the largest."""
     points = curve.points.get(measure, [])
     colour, dash = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
+    points = [point for point in points if axis in point.x]
     x = [point.x[axis] for point in points]
     axes.plot(x, [point.mean for point in points], color=colour, linestyle=dash, linewidth=1.8, label=curve.label)
     if len(curve.seeds) > 1:
@@ -97,10 +97,12 @@ def _scale(axes: Any, points: Sequence[Point]) -> None:
 
 
 def _dress(axes: Any, panel: Panel) -> None:
-    from matplotlib.ticker import PercentFormatter
+    from matplotlib.ticker import EngFormatter, PercentFormatter
 
-    axes.set_xlabel(AXES[panel.axis], color=INK)
-    axes.set_title(panel.title or MEASURES[panel.measure], color=INK, fontsize=10, loc="left")
+    axes.set_xlabel(AXES[panel.axis].label, color=INK)
+    if AXES[panel.axis].unit == "bytes":
+        axes.xaxis.set_major_formatter(EngFormatter("B"))
+    axes.set_title(panel.title or MEASURES.get(panel.measure, panel.measure), color=INK, fontsize=10, loc="left")
     axes.set_xlim(left=0)
     if panel.measure == "accuracy":
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))

@@ -1,4 +1,4 @@
-"""A heat-map of a sweep: mean final accuracy (or test loss) over two of its keys."""
+"""A heat-map of a sweep: what its runs are judged by, over two of its keys."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from fedamd.campaigns.sweep import ACCURACY, Sweep
+from fedamd.campaigns.sweep import Sweep
 
 
 def draw_heatmap(sweep: Sweep, path: Path) -> Path | None:
@@ -22,7 +22,7 @@ def draw_heatmap(sweep: Sweep, path: Path) -> Path | None:
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     shown = np.ma.masked_invalid(values)
-    image = axes.imshow(shown, cmap="viridis" if sweep.measure == ACCURACY else "viridis_r", aspect="auto")
+    image = axes.imshow(shown, cmap="viridis" if sweep.measure.higher_is_better else "viridis_r", aspect="auto")
     axes.set_xticks(range(values.shape[1]), [str(value) for value in sweep.grid.axes[across]])
     axes.set_yticks(range(values.shape[0]), [str(value) for value in sweep.grid.axes[down]])
     axes.set_xlabel(names[across])
@@ -33,7 +33,7 @@ def draw_heatmap(sweep: Sweep, path: Path) -> Path | None:
         red, green, blue, alpha = image.to_rgba(shown)[cell]
         dark = alpha > 0 and red + green + blue < 1.5
         axes.text(cell[1], cell[0], label, ha="center", va="center", color="white" if dark else "black")
-    figure.colorbar(image, ax=axes, label="final accuracy, %" if sweep.measure == ACCURACY else "final test loss")
+    figure.colorbar(image, ax=axes, label=f"final {sweep.measure.label}" + ", %" * _in_percent(sweep))
     figure.savefig(path, dpi=150)
     return path
 
@@ -49,6 +49,10 @@ def heat(sweep: Sweep, down: str, across: str) -> tuple[NDArray[np.float64], NDA
         if entry.mean is None:
             labels[cell] = "diverged" if "diverged" in entry.statuses else "–"
         else:
-            values[cell] = 100 * entry.mean if sweep.measure == ACCURACY else entry.mean
-            labels[cell] = f"{values[cell]:.1f}" if sweep.measure == ACCURACY else f"{values[cell]:.3g}"
+            values[cell] = 100 * entry.mean if _in_percent(sweep) else entry.mean
+            labels[cell] = f"{values[cell]:.1f}" if _in_percent(sweep) else f"{values[cell]:.3g}"
     return values, labels
+
+
+def _in_percent(sweep: Sweep) -> bool:
+    return sweep.measure.name == "accuracy"

@@ -50,9 +50,10 @@ function table(data) {
 function text(data) {
   const node = el("div", {});
   const draw = () => {
-    const open = new Set([...node.querySelectorAll("details[open] summary")].map((summary) => summary.textContent));
+    const folds = [...node.querySelectorAll("details")];
+    const open = (name) => folds.find((fold) => fold.firstChild.textContent === name)?.open ?? data.open;
     node.replaceChildren(...data.parts.map(([name, content]) =>
-      el("details", { open: open.has(name) ? "" : null }, el("summary", {}, name), el("pre", {}, content))));
+      el("details", { open: open(name) ? "" : null }, el("summary", {}, name), el("pre", {}, content))));
   };
   return { node, draw, update(fresh) { data = fresh; draw(); } };
 }

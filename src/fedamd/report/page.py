@@ -25,7 +25,7 @@ from typing import Any, Literal
 from fedamd.errors import FedamdError
 
 Tone = Literal["", "best", "good", "warn", "bad"]
-Format = Literal["number", "percent"]
+Format = Literal["number", "percent", "bytes"]
 _PICTURES = {".png": "image/png", ".svg": "image/svg+xml"}
 
 
@@ -52,7 +52,7 @@ class Curves(Section):
     "low": […], "high": […]}. A line that diverged does not set the scale of the others.
     """
 
-    axes: Sequence[tuple[str, str, str]]  # key, label at the axis, name on the button
+    axes: Sequence[tuple[str, str, str, Format]]  # key, label at the axis, name on the button, how its values read
     panels: Sequence[tuple[str, str, Format]]  # measure, heading, how its values read
     lines: Sequence[dict[str, Any]]
     target: dict[str, Any] | None = None  # {"measure": …, "value": …}: a line across that panel
@@ -87,9 +87,10 @@ class Table(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class Text(Section):
-    """Named texts shown as they are, folded away until asked for."""
+    """Named texts shown as they are, folded away until asked for unless they are to be `open`."""
 
     parts: Sequence[tuple[str, str]]
+    open: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedamd.errors import FedamdError
+from fedamd.metrics import METRICS, Measure
 from fedamd.runs.config import Config
 from fedamd.runs.folder import CONFIG, SUMMARY, Folder
 from fedamd.runs.given import mended
@@ -27,6 +28,17 @@ class StoredRun:
     @property
     def status(self) -> str:
         return str(self.summary["status"]) if self.summary else "running"
+
+    @property
+    def measure(self) -> Measure:
+        """What it is judged by; while it goes on, a metric of one's own does not say in which direction it is good."""
+        if self.summary and "measure" in self.summary:
+            return Measure(**self.summary["measure"])
+        if self.config.metrics and self.config.metrics[0] in METRICS:
+            known = METRICS[self.config.metrics[0]]
+            return Measure(known.name, known.higher_is_better)
+        classified = any(record.accuracy is not None for record in self.records)
+        return Measure() if classified else Measure("test_loss", higher_is_better=False)
 
     @property
     def rounds(self) -> list[Record]:

@@ -14,31 +14,35 @@ def write_page(result: Tuned) -> Path:
     folder, keys = result.plan.folder, [*result.plan.space]
     best = result.best
     facts = [("trials", str(len(result.trials))), ("rounds in all", str(result.rounds))]
-    facts += [("best score", f"{best.score:.4f}")] if best and best.score is not None else []
+    facts += [(f"best {result.measure.label}", _value(result, best))] if best else []
     sections: list[Section] = [Facts(title="", facts=facts)]
     if result.importance:
         told = [[cell(key), cell(value, f"{value:.0%}")] for key, value in result.importance.items()]
         sections.append(Table(title="Importance", columns=["key", "share of the scores' spread"], rows=told))
     if len(keys) > 1 and any(trial.score is not None for trial in result.trials):
         sections.append(Picture.of("Where the trials were", _coordinates(result, folder / "trials.png")))
-    rows = [_row(trial, keys, best) for trial in result.trials]
-    columns = ["trial", *keys, "share of the budget", "score", "status"]
-    note = "A score is the last accuracy (or minus the test loss) within the trial's share of the budget."
+    rows = [_row(result, trial) for trial in result.trials]
+    columns = ["trial", *keys, "share of the budget", result.measure.label, "status"]
+    note = f"The {result.measure.label} is the last one measured within the trial's share of the budget."
     sections.append(Table(title="Trials", note=note, columns=columns, rows=rows))
     write_text(folder / "tune.html", build_page("Tuning", sections, subtitle=result.plan.config["algorithm"]["name"]))
     return folder / "tune.html"
 
 
-def _row(trial: Trial, keys: list[str], best: Trial | None) -> list[Any]:
-    tone: Tone = "best" if trial is best else "bad" if trial.score is None else ""
-    values = [cell(trial.point[key]) for key in keys]
+def _row(result: Tuned, trial: Trial) -> list[Any]:
+    tone: Tone = "best" if trial is result.best else "bad" if trial.score is None else ""
     return [
         cell(trial.number),
-        *values,
+        *(cell(trial.point[key]) for key in result.plan.space),
         cell(trial.share, f"{trial.share:.0%}"),
-        cell(trial.score, None, tone),
+        cell(None if trial.score is None else result.measure.score(trial.score), _value(result, trial), tone),
         cell(trial.status),
     ]
+
+
+def _value(result: Tuned, trial: Trial) -> str:
+    """What the trial is judged by, from its score."""
+    return result.measure.text(None if trial.score is None else result.measure.score(trial.score))
 
 
 def _coordinates(result: Tuned, path: Path) -> Path:

@@ -44,7 +44,7 @@ def live_data(folder: Path) -> dict[str, Any]:
     runs = read_runs([folder])
     return page_data(
         page_title(runs),
-        page_sections(runs, rebuild=False),
+        page_sections(runs),
         subtitle=page_subtitle(runs),
         status=page_status(runs),
         live=True,

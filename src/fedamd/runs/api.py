@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from fedamd.algorithms.base import Algorithm
-from fedamd.callbacks import Guarded, OfEach, configured
+from fedamd.callbacks import Guarded, configured
 from fedamd.data.base import Dataset
 from fedamd.engines import Engine
 from fedamd.engines.client_store import ClientStore, MemoryStore
@@ -82,6 +82,7 @@ def run(
         experiment = build_experiment(settled, **objects)
         choice = choice_for(experiment, engine, oracle)
         _check_store(settled, out is not None, ranks)  # what cannot run leaves no folder behind
+        callbacks = [*configured(experiment.config), *callbacks]
         folder = new_folder(Path(out), experiment, choice) if out is not None else None
     return _trained(experiment, choice.engine, ranks, folder, listen, callbacks, progress)
 
@@ -117,6 +118,7 @@ def resume(
         experiment = build_experiment(config, dataset=dataset, model=model, algorithm=algorithm)
         choice = choice_for(experiment, engine, oracle)
         _check_store(config, True, ranks)
+        callbacks = [*configured(experiment.config), *callbacks]
     return _trained(experiment, choice.engine, ranks, opened, listen, callbacks, progress)
 
 
@@ -175,9 +177,8 @@ def _trained(
     one = Run(experiment, _held(experiment.config, folder, ranks))
     kept: list[Sink] = [FolderSink({one: folder})] if folder else []
     spread = DistributedEngine(engine, ranks) if ranks.world > 1 else engine
-    told = [OfEach({one: configured(experiment.config)}), *map(Guarded, callbacks)]
     with Progress() if progress and is_writer() else nullcontext() as shown:
-        Session([one], spread, [*kept, *told, *as_sinks(shown, listen)], ranks=ranks).run()
+        Session([one], spread, [*kept, *map(Guarded, callbacks), *as_sinks(shown, listen)], ranks=ranks).run()
     load_parameters(experiment.model, one.state.x)
     summary = summarise(one, "interrupted" if one.live else one.status)
     return Result(summary, one.records, one.state.x, experiment.model, folder.path if folder else None)

@@ -18,7 +18,7 @@ from fedamd.data.base import Clients, ClientTests, Dataset
 from fedamd.data.checks import check_given
 from fedamd.draw import Purpose
 from fedamd.errors import FedamdError
-from fedamd.metrics import find_metric
+from fedamd.metrics import Measure, find_metric, measure_for
 from fedamd.oracles.hidden_state import refuse_hidden_state
 from fedamd.oracles.objective import Objective, flat_parameters, own_copy
 from fedamd.runs.config import Config, refuse_given
@@ -61,6 +61,11 @@ class Experiment:
     def method_of(self, t: int) -> Algorithm:
         """The method with the hyper-parameters of round t."""
         return at_round(self.algorithm, self.schedules, t)
+
+    @cached_property
+    def measure(self) -> Measure:
+        """What the run is judged by."""
+        return measure_for(self.config.metrics, self.dataset.classes)
 
     @cached_property
     def evaluation(self) -> Evaluation:

@@ -1,6 +1,6 @@
 """Short names that tell runs apart: the method, and the settings in which runs of one method differ."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the command line names runs, and must not wait for PyTorch where it has nothing to run
@@ -24,6 +24,9 @@ EXECUTION = frozenset(  # how a run is executed and what is reported of it, not 
 )
 
 
+SCHEDULED, OPTION = "schedules.", "algorithm."
+
+
 def labels(configs: Sequence["Config"]) -> list[str]:
     """The name of each; configs that differ at most in their seed (or in how they are executed) share one.
 
@@ -31,14 +34,49 @@ def labels(configs: Sequence["Config"]) -> list[str]:
     ['fedamd p=0.5', 'fedamd p=0.9']
     """
     settings = [_flat(config) for config in configs]
-    return [_label(own, [one for one in settings if _method(one) == _method(own)]) for own in settings]
+    rivals = [[one for one in settings if _method(one) == _method(own)] for own in settings]
+    brief = [_label(own, others, _in_brief) for own, others in zip(settings, rivals, strict=True)]
+    if all(settings[brief.index(name)] == own for name, own in zip(brief, settings, strict=True)):
+        return brief
+    return [_label(own, others, _in_full) for own, others in zip(settings, rivals, strict=True)]
 
 
-def _label(own: Mapping[str, Any], rivals: Sequence[Mapping[str, Any]]) -> str:
+def _label(own: Mapping[str, Any], rivals: Sequence[Mapping[str, Any]], scheduled: "Telling") -> str:
     keys = sorted({key for rival in rivals for key in rival})
     differing = [key for key in keys if any(rival.get(key) != own.get(key) for rival in rivals)]
-    details = [f"{key.removeprefix('algorithm.')}={own[key]}" for key in differing if key in own]
-    return " ".join([_method(own), *details])
+    # what has a schedule is told with it, once
+    told = dict.fromkeys(twin if (twin := key.replace(OPTION, SCHEDULED)) in own else key for key in differing)
+    return " ".join([_method(own), *(_detail(key, own, scheduled) for key in told if key in own)])
+
+
+def _detail(key: str, own: Mapping[str, Any], scheduled: "Telling") -> str:
+    """A setting in few words: p=0.5, partition=iid, eta_l cosine 0.1→0.01."""
+    if key.startswith(SCHEDULED):
+        return scheduled(key.removeprefix(SCHEDULED), own[key], own)
+    section, _, last = key.rpartition(".")
+    return f"{section if last == 'name' else last}={own[key]}"
+
+
+def _in_brief(name: str, schedule: Mapping[str, Any], own: Mapping[str, Any]) -> str:
+    """From the first value after the warm-up to that of the last round; a function of one's own by its name."""
+    from fedamd.algorithms.over_rounds import ROUND_SCHEDULES
+
+    kind, options = schedule["name"], {key: value for key, value in schedule.items() if key != "name"}
+    base, rounds = own.get(f"{OPTION}{name}"), own["rounds"]
+    if kind not in ROUND_SCHEDULES or not isinstance(base, int | float):
+        return f"{name} {kind.rpartition(':')[2]}"
+    factor = ROUND_SCHEDULES[kind](**options)
+    values = [base * factor(t) for t in (min(factor.warm_up, rounds - 1), rounds - 1)]
+    return f"{name} {kind} {'→'.join(f'{value:.3g}' for value in values)}"
+
+
+def _in_full(name: str, schedule: Mapping[str, Any], own: Mapping[str, Any]) -> str:
+    """Where two schedules begin and end alike."""
+    options = ", ".join(f"{key}={value}" for key, value in schedule.items() if key != "name")
+    return f"{name}={own.get(OPTION + name)} {schedule['name']}({options})"
+
+
+Telling = Callable[[str, Mapping[str, Any], Mapping[str, Any]], str]
 
 
 def _method(settings: Mapping[str, Any]) -> str:

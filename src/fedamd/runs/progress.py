@@ -86,10 +86,8 @@ def _worth_a_line(run: Run) -> bool:
 
 
 def news(record: Record) -> str:
-    """Loss and accuracy of a round, where they were measured."""
-    accuracy, loss = record.accuracy, record.loss
-    parts = [
-        f"accuracy {100 * accuracy:5.1f}%" if accuracy is not None else "",
-        f"loss {loss:.4g}" if loss is not None else "",
-    ]
-    return "  ".join(part for part in parts if part)
+    """Accuracy, metrics of one's own and loss of a round, where they were measured."""
+    accuracy = [f"accuracy {100 * record.accuracy:5.1f}%"] if record.accuracy is not None else []
+    others = {name: value for name, value in record.metrics.items() if name not in ("accuracy", "test_loss")}
+    numbers = others | {"loss": record.loss}
+    return "  ".join([*accuracy, *(f"{name} {value:.4g}" for name, value in numbers.items() if value is not None)])

@@ -110,7 +110,15 @@ class Run:
             metrics |= measures.on_test_set(x)
         return Measured(finite(metrics), measures.on_clients(x) if clients_due else {})
 
-    def record(self, t: int, loss: float, measured: "Measured", ledger: Ledger, extras: Mapping[str, float]) -> Record:
+    def record(
+        self,
+        t: int,
+        loss: float,
+        measured: "Measured",
+        ledger: Ledger,
+        extras: Mapping[str, float],
+        seconds: float,
+    ) -> Record:
         """The line of round t in the metrics; `extras` are what the engine has counted."""
         others = dict(extras)
         return Record(
@@ -123,7 +131,7 @@ class Run:
             rejected=self.tally.rejected + int(others.pop("rejected", 0)),  # some engines drop replies on their way
             costs=ledger.totals(),
             extras=others,
-            seconds=round(time.perf_counter() - self.clock, 6),
+            seconds=round(seconds, 6),
         )
 
     # --- checkpoints ---

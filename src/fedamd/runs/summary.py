@@ -1,8 +1,10 @@
-"""What a run came to: final and best accuracy, costs, and what the target accuracy cost."""
+"""What a run came to: what it is judged by, final and best values, costs, and what the target accuracy cost."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
+from fedamd.metrics import Measure
 from fedamd.runs.records import Record
 from fedamd.runs.run import Run
 
@@ -18,7 +20,8 @@ def summarise(run: Run, status: str) -> Summary:
         **({"stopped": run.stop_reason} if run.stop_reason else {}),
         "algorithm": run.config.algorithm.name,
         "rounds": run.t,
-        **results(records),
+        "measure": asdict(run.experiment.measure),
+        **results(records, run.experiment.measure),
         "target_accuracy": target,
         "to_target": to_target(records, target) if target is not None else None,
         **run.ledger.totals(),
@@ -30,15 +33,12 @@ def summarise(run: Run, status: str) -> Summary:
     }
 
 
-def results(records: Sequence[Record]) -> dict[str, float | None]:
-    """Final and best accuracy, final losses: the last round in which each was measured."""
-    accuracies = [record.accuracy for record in records if record.accuracy is not None]
-    return {
-        "final_accuracy": accuracies[-1] if accuracies else None,
-        "best_accuracy": max(accuracies, default=None),
-        "final_loss": _last(records, "loss"),
-        "final_test_loss": _last(records, "test_loss"),
-    } | {f"final_{name}": _last(records, name) for name in _own_metrics(records)}
+def results(records: Sequence[Record], measure: Measure) -> dict[str, float | None]:
+    """Accuracy, losses and metrics of the last round in which each was measured; the best accuracy and measure."""
+    judged_by = {"accuracy": Measure(), measure.name: measure}
+    best = {f"best_{name}": one.best(_values(records, name)) for name, one in judged_by.items()}
+    names = ("accuracy", "loss", "test_loss", *_own_metrics(records))
+    return {f"final_{name}": next(reversed(_values(records, name)), None) for name in names} | best
 
 
 def fairness(records: Sequence[Record]) -> dict[str, Any] | None:
@@ -62,5 +62,5 @@ def to_target(records: Sequence[Record], target: float) -> dict[str, float] | No
     return None
 
 
-def _last(records: Sequence[Record], name: str) -> float | None:
-    return next((value for record in reversed(records) if (value := record.measured(name)) is not None), None)
+def _values(records: Sequence[Record], name: str) -> list[float]:
+    return [value for record in records if (value := record.measured(name)) is not None]

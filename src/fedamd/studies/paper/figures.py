@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fedamd.report.curves import AXES, Curve, measured_points
+from fedamd.report.curves import PAPER, Curve, measured_points
 from fedamd.report.figures import INK, Panel, draw_panels, save
 from fedamd.runs.records import Record
 from fedamd.studies.paper.experiments import TARGET
@@ -39,7 +39,7 @@ def _records(run: Any) -> list[Record]:
 def draw_curves(outcomes: Sequence[Outcome], path: Path) -> Path:
     """Accuracy against rounds, gradients and bits, a column for each panel of the experiment."""
     drawn = {panel: [curve(outcome) for outcome in own] for panel, own in panels(outcomes).items()}
-    rows = [[Panel(curves, axis, "accuracy", panel) for panel, curves in drawn.items()] for axis in AXES]
+    rows = [[Panel(curves, axis, "accuracy", panel) for panel, curves in drawn.items()] for axis in PAPER]
     return _small(draw_panels(rows, path, target=TARGET, dpi=_DPI), outcomes)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fedamd.errors import FedamdError
 from fedamd.report.content import curve_section
-from fedamd.report.curves import thinned
+from fedamd.report.curves import PAPER, thinned
 from fedamd.report.page import Facts, Picture, Section, Table, Text, Tone, build_page, cell
 from fedamd.studies.paper import claims, table
 from fedamd.studies.paper.experiments import EXPERIMENTS, TARGET, Experiment
@@ -129,7 +129,7 @@ def _experiment_sections(experiment: Experiment, outcomes: Sequence[Outcome], fo
 
 def _curves(title: str, outcomes: Sequence[Outcome]) -> Section:
     """The curves of a panel; not all of their points, as there are many panels."""
-    section = curve_section([thinned(curve(outcome), _EVERY) for outcome in outcomes], TARGET)
+    section = curve_section([thinned(curve(outcome), _EVERY) for outcome in outcomes], TARGET, PAPER)
     return replace(section, title=title, note=f"{section.note} Every {_EVERY}th round is drawn.")
 
 
