@@ -1,9 +1,10 @@
 """The stacked engine: all clients of a role, of all runs in lockstep, in one call.
 
 Orders of the same role with the same batches are merged, whichever runs they come from; each row keeps its own model,
-data, cohort, seed and learning rate. On CUDA the role's whole local loop is captured in a graph for each number of
-rows, rounded up so that changing numbers of miners seldom capture anew; of large models, and for batches in pieces, the
-gradient alone is.
+data, cohort, seed and learning rate. On a CPU a run's bits are its own: over an oracle whose rows depend, in their last
+bits, on the rows beside them, the runs' stacks stay apart. On CUDA the role's whole local loop is captured in a graph
+for each number of rows, rounded up so that changing numbers of miners seldom capture anew; of large models, and for
+batches in pieces, the gradient alone is.
 """
 
 from collections import OrderedDict, defaultdict
@@ -86,7 +87,7 @@ class VectorEngine(Engine):
 
     def _execute(self, requests: Sequence[Request]) -> list[Answers]:
         answers: list[dict[str, Replies]] = [{} for _ in requests]
-        groups = _merge(requests)
+        groups = _merge(requests, apart=not self._oracle.exact_in_batch)
         stacks = [
             stack_orders(
                 [requests[index] for index, _ in group],
@@ -110,6 +111,8 @@ class VectorEngine(Engine):
 
     def evaluate(self, xs: Sequence[Tensor]) -> list[tuple[float, float]]:
         with self._at_work():
+            if not (self._oracle.exact_in_batch or xs[0].is_cuda):
+                return [(loss.item(), accuracy.item()) for loss, accuracy in map(self._oracle.evaluate, xs)]
             losses, accuracies = self._oracle.evaluate(torch.stack(list(xs)))
             return [(loss, accuracy) for loss, accuracy in torch.stack([losses, accuracies], -1).tolist()]
 
@@ -281,13 +284,14 @@ def _even(weights: Sequence[int], count: int) -> list[int]:
     return [*bounds, len(weights)]
 
 
-def _merge(requests: Sequence[Request]) -> list[list[tuple[int, Order]]]:
-    """Orders that can be played as one stack, each with the index of its request."""
+def _merge(requests: Sequence[Request], apart: bool) -> list[list[tuple[int, Order]]]:
+    """Orders that can be played as one stack, each with the index of its request; `apart`, of one run on a CPU."""
     merged: dict[Hashable, list[tuple[int, Order]]] = defaultdict(list)
     for index, request in enumerate(requests):
         for order in request.exchange.orders:
             if order.clients:
-                merged[order.role, order.batches, tuple(order.payload)].append((index, order))
+                own = index if apart and not like_x(order).is_cuda else None
+                merged[own, order.role, order.batches, tuple(order.payload)].append((index, order))
     return list(merged.values())
 
 
