@@ -39,7 +39,7 @@ docs: $(VENV)/.docs
 dist: $(VENV)/.dist
 	rm -rf dist build/dist && mkdir -p build
 	$(BIN)/python -m build --outdir build/dist . >build/dist.log 2>&1 || { tail build/dist.log; exit 1; }  # from the sdist
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel --quiet repair --wheel-dir dist build/dist/*.whl
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/dist/*.whl
 	cp build/dist/*.tar.gz dist
 	ls -l dist
 
