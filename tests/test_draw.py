@@ -2,7 +2,6 @@
 
 import math
 from itertools import combinations
-from unittest.mock import patch
 
 import pytest
 import torch
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from fedamd import draw
 from fedamd.draw import Purpose
+from fedamd.oracles.native import batches
 
 CPU = torch.device("cpu")
 words = st.integers(-(2**63), 2**63 - 1)
@@ -122,17 +122,16 @@ def naive_positions(row: int, size: int, count: int | None) -> list[int]:
 
 
 @pytest.mark.usefixtures("library")
-@pytest.mark.parametrize("reason", [None, "without the native library"])
+@pytest.mark.parametrize("smallest", [draw.smallest, batches.smallest], ids=["PyTorch", "native"])
 @settings(deadline=None)
 @given(
     rows=st.lists(words, min_size=1, max_size=5),
     data=st.data(),
     count=st.one_of(st.none(), st.integers(1, 40)),
 )
-def test_positions_are_the_smallest_scores_of_each_row(reason, rows, data, count):
+def test_positions_are_the_smallest_scores_of_each_row(smallest, rows, data, count):
     sizes = data.draw(st.lists(st.integers(1, 30), min_size=len(rows), max_size=len(rows)))
-    with patch.object(draw, "available", return_value=reason):
-        position, real = draw.positions(torch.tensor(rows), sizes, count)
+    position, real = draw.positions(torch.tensor(rows), sizes, count, smallest)
     width = max(sizes) if count is None else min(count, max(sizes))
     assert position.shape == real.shape == (len(rows), width)
     for row, size, found, is_real in zip(rows, sizes, position.tolist(), real.tolist(), strict=True):
@@ -143,17 +142,16 @@ def test_positions_are_the_smallest_scores_of_each_row(reason, rows, data, count
 
 
 @pytest.mark.usefixtures("library")
-@pytest.mark.parametrize("reason", [None, "without the native library"])
+@pytest.mark.parametrize("smallest", [draw.smallest, batches.smallest], ids=["PyTorch", "native"])
 @pytest.mark.parametrize("count", [6, 25, None])
-def test_positions_do_not_depend_on_the_company_of_a_row(reason, count):
+def test_positions_do_not_depend_on_the_company_of_a_row(smallest, count):
     """A client's batch is the same list alone and stacked with smaller and larger clients."""
     keys = draw.keys(draw.words([draw.bits(0, Purpose.BATCH, 0)], CPU), torch.arange(5))
     sizes = [20, 9, 31, 600, 25]
-    with patch.object(draw, "available", return_value=reason):
-        stacked, real = draw.positions(keys, sizes, count)
-        for row, size in enumerate(sizes):
-            alone, _ = draw.positions(keys[row : row + 1], [size], count)
-            assert stacked[row][real[row]].tolist() == alone[0].tolist()
+    stacked, real = draw.positions(keys, sizes, count, smallest)
+    for row, size in enumerate(sizes):
+        alone, _ = draw.positions(keys[row : row + 1], [size], count, smallest)
+        assert stacked[row][real[row]].tolist() == alone[0].tolist()
 
 
 def test_every_batch_is_equally_likely():

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from fedamd.algorithms.by_theory import KnownProblem, TheoryValues
     from fedamd.algorithms.local import LocalSteps
     from fedamd.algorithms.server import ServerStep
-    from fedamd.callbacks import Budget, Callback, CSVLog, EarlyStopping, StopAt
     from fedamd.campaigns.from_python import compare, sweep
     from fedamd.data import Dataset, Partition, load
     from fedamd.engines.base import Engine
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from fedamd.participation import Sampler
     from fedamd.report.write import report
     from fedamd.runs.api import Result, load_model, resume, run
+    from fedamd.runs.callbacks import Budget, Callback, CSVLog, EarlyStopping, MLflow, StopAt, WandB
     from fedamd.runs.config import Config, load_config
     from fedamd.runs.records import Record
     from fedamd.runs.session import Session, Sink
@@ -71,6 +71,7 @@ __all__ = [
     "Gradient",
     "KnownProblem",
     "LocalSteps",
+    "MLflow",
     "Metric",
     "Oracle",
     "Partition",
@@ -88,6 +89,7 @@ __all__ = [
     "Task",
     "TheoryValues",
     "Turn",
+    "WandB",
     "compare",
     "load",
     "load_config",
@@ -107,7 +109,7 @@ _HOMES = {  # module → those of these names that it gives
     "fedamd.runs.config": ("Config", "load_config"),
     "fedamd.runs.records": ("Record",),
     "fedamd.runs.session": ("Session", "Sink"),
-    "fedamd.callbacks": ("Callback", "EarlyStopping", "StopAt", "Budget", "CSVLog"),
+    "fedamd.runs.callbacks": ("Callback", "EarlyStopping", "StopAt", "Budget", "CSVLog", "WandB", "MLflow"),
     # the contract of a method
     "fedamd.algorithms.base": (
         *("Algorithm", "State", "Turn", "Federation", "Exchange", "Answers", "Replies", "mean"),

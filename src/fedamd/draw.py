@@ -6,14 +6,13 @@ tensor on a CPU and in a tensor on a GPU, so every engine draws the same cohorts
 continues exactly, and nothing about a generator has to be saved.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from functools import lru_cache
 
 import torch
 from torch import Tensor
 
-from fedamd.oracles.native import available, batches
 from fedamd.transfer import upload
 
 _WORD = (1 << 64) - 1
@@ -21,6 +20,8 @@ _STEP = 0x9E3779B97F4A7C15
 _MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _SHIFTS = (30, 27, 31)
 _LAST = torch.iinfo(torch.int64).max
+
+Smallest = Callable[[Tensor, Sequence[int], int], Tensor]
 
 
 class Purpose(IntEnum):
@@ -117,27 +118,7 @@ def sample(population: int, count: int, seed: int, purpose: Purpose, *address: i
     return tuple(sorted(chosen))
 
 
-def positions(rows: Tensor, sizes: Sequence[int], count: int | None) -> tuple[Tensor, Tensor]:
-    """For every key, a batch of `count` of the numbers 0 … size − 1 without replacement (`None`: all of them).
-
-    Returns positions (R, B) and whether each is a real one (R, B): rows of smaller size are padded with position 0.
-    The batch is the `count` positions with the smallest random scores, or all there are in order: it depends on its own
-    key and size alone, not on device, engine or the other rows.
-    """
-    largest = max(sizes)
-    width = largest if count is None else min(count, largest)
-    if min(sizes) == largest and width == largest:
-        whole = torch.arange(largest, device=rows.device).expand(len(sizes), largest)
-        return whole, torch.ones_like(whole, dtype=torch.bool)
-    native = rows.device.type == "cpu" and available() is None
-    chosen = (batches.smallest if native else _smallest)(rows, sizes, width)
-    if min(sizes) >= width:
-        return chosen, torch.ones_like(chosen, dtype=torch.bool)
-    real = chosen >= 0
-    return torch.where(real, chosen, 0), real
-
-
-def _smallest(rows: Tensor, sizes: Sequence[int], width: int) -> Tensor:
+def smallest(rows: Tensor, sizes: Sequence[int], width: int) -> Tensor:
     """For every key, the `width` positions of 0 … size − 1 with the smallest scores; −1 where there are no more."""
     column = torch.arange(max(sizes), device=rows.device)
     owned = upload(sizes, rows.device).unsqueeze(-1)
@@ -148,3 +129,24 @@ def _smallest(rows: Tensor, sizes: Sequence[int], width: int) -> Tensor:
     scores.masked_fill_(column >= owned, _LAST)
     chosen = scores.topk(width, dim=-1, largest=False, sorted=True).values
     return torch.where(chosen == _LAST, -1, chosen & low)
+
+
+def positions(
+    rows: Tensor, sizes: Sequence[int], count: int | None, smallest: Smallest = smallest
+) -> tuple[Tensor, Tensor]:
+    """For every key, a batch of `count` of the numbers 0 … size − 1 without replacement (`None`: all of them).
+
+    Returns positions (R, B) and whether each is a real one (R, B): rows of smaller size are padded with position 0.
+    The batch is the `count` positions with the smallest random scores, or all there are in order: it depends on its own
+    key and size alone, not on device, engine or the other rows. An engine may have a faster way to find the `smallest`.
+    """
+    largest = max(sizes)
+    width = largest if count is None else min(count, largest)
+    if min(sizes) == largest and width == largest:
+        whole = torch.arange(largest, device=rows.device).expand(len(sizes), largest)
+        return whole, torch.ones_like(whole, dtype=torch.bool)
+    chosen = smallest(rows, sizes, width)
+    if min(sizes) >= width:
+        return chosen, torch.ones_like(chosen, dtype=torch.bool)
+    real = chosen >= 0
+    return torch.where(real, chosen, 0), real

@@ -21,13 +21,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fedamd.callbacks import OfEach, configured
 from fedamd.campaigns.grid import Grid, Point
 from fedamd.engines.factory import Choice
 from fedamd.errors import FedamdError
 from fedamd.files import exclusively, make_folder, write_text
 from fedamd.metrics import Measure
 from fedamd.runs.api import choice_for, new_folder
+from fedamd.runs.callbacks import OfEach, configured
 from fedamd.runs.config import Config, load_config, to_toml
 from fedamd.runs.experiment import Experiment, build_experiment, data_options, refuse_too_few_clients
 from fedamd.runs.folder import CONFIG, SUMMARY, Folder

@@ -13,7 +13,9 @@ from fedamd.data.base import Clients
 from fedamd.draw import Purpose
 from fedamd.engines.client_store import ClientStore
 from fedamd.engines.pieces import Cut, in_pieces
+from fedamd.oracles import native
 from fedamd.oracles.base import Batch, Stepper
+from fedamd.oracles.native import batches as native_batches
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,9 @@ def batch_positions(words: Tensor, clients: Tensor, owned: Sequence[int], batche
     number = torch.arange(batches.count, device=clients.device)
     rows = draw.keys(words.unsqueeze(-1), clients.unsqueeze(-1), number).flatten()
     sizes = [size for size in owned for _ in range(batches.count)]
-    position, real = draw.positions(rows, sizes, None if batches.size == "full" else batches.size)
+    by_library = rows.device.type == "cpu" and native.available() is None
+    smallest = native_batches.smallest if by_library else draw.smallest
+    position, real = draw.positions(rows, sizes, None if batches.size == "full" else batches.size, smallest)
     shape = (len(owned), batches.count, -1)
     return position.reshape(shape), real.reshape(shape)
 

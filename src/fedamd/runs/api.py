@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from fedamd.algorithms.base import Algorithm
-from fedamd.callbacks import Guarded, configured
 from fedamd.data.base import Dataset
 from fedamd.engines import Engine
 from fedamd.engines.client_store import ClientStore, MemoryStore
@@ -20,6 +19,7 @@ from fedamd.engines.factory import Choice, choose_engine
 from fedamd.errors import FedamdError
 from fedamd.oracles.base import Oracle
 from fedamd.oracles.objective import load_parameters
+from fedamd.runs.callbacks import Guarded, configured
 from fedamd.runs.clients_file import keep_clients
 from fedamd.runs.config import Config, load_config, refuse_given
 from fedamd.runs.experiment import Experiment, build_experiment, build_model, load_data

@@ -19,7 +19,6 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 from torch import Tensor
 
-from fedamd.callbacks import OfEach, configured
 from fedamd.engines import Engine, make_engine
 from fedamd.errors import FedamdError
 from fedamd.files import write_text
@@ -32,6 +31,7 @@ from fedamd.flower.app.settings import FederationSettings, read_settings
 from fedamd.flower.app.task import FederatedTask, load_task
 from fedamd.flower.metrics import Page
 from fedamd.oracles.objective import flat_parameters
+from fedamd.runs.callbacks import OfEach, configured
 from fedamd.runs.config import Config
 from fedamd.runs.experiment import Experiment
 from fedamd.runs.folder import CONFIG, Folder

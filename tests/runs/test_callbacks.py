@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import fedamd
-from fedamd.callbacks import Budget, Callback, CSVLog, EarlyStopping, MLflow, StopAt, WandB
 from fedamd.errors import FedamdError
+from fedamd.runs.callbacks import Budget, Callback, CSVLog, EarlyStopping, MLflow, StopAt, WandB
 from fedamd.runs.records import Record
 from fedamd.runs.run import Run
 
@@ -135,8 +135,8 @@ def test_stopping_goes_by_the_direction_of_ones_own_metric(tmp_path: Path, monke
 
 def test_own_callbacks_are_named_in_the_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_callbacks.py").write_text(
-        "import fedamd.callbacks\n"
-        "class Two(fedamd.callbacks.Callback):\n"
+        "import fedamd\n"
+        "class Two(fedamd.Callback):\n"
         "    def recorded(self, run, record):\n"
         "        if run.t == 2:\n"
         "            run.stop('two')\n"
