@@ -65,7 +65,10 @@ def measure(clients: int, rounds: int, hidden: int | None, tls: bool, stock: boo
         folder = Path(temporary)
         out = folder / "run"
         source = EXAMPLE if hidden is None else folder / "bench.toml"
-        with Loopback(folder / "up", clients, tls, stock=stock, in_memory=not file) as up:
+        with (
+            processes.leaving_on_signals(),
+            Loopback(folder / "up", clients, tls, stock=stock, in_memory=not file) as up,
+        ):
             watcher = Watcher(up.mark, out)
             wanted = settings_for(up.folder, settings(clients, rounds, hidden, out))
             status = run_on(up_in(up.folder), source, wanted)

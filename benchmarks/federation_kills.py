@@ -2,9 +2,9 @@
 
     python benchmarks/federation_kills.py --rounds 100 --every 4
 
-The digits example with caching gradients held by the clients. Every few seconds a worker, a node (started again at
-once, as a supervisor would) or the server (submitted again) is killed. At the end the server's sum of the caching
-gradients is compared with the versions it has accepted, read from the clients' own disks. Prints JSON.
+The digits example with caching gradients held by the clients. Every few seconds, from the start-up on, a worker, a node
+(started again at once, as a supervisor would) or the server (submitted again) is killed. At the end the server's sum of
+the caching gradients is compared with the versions it has accepted, read from the clients' own disks. Prints JSON.
 """
 
 import argparse
@@ -47,6 +47,7 @@ class Trouble:
 
     def __init__(self, up: Loopback, settings: dict[str, object], seed: int) -> None:
         self.killed: Counter[str] = Counter()
+        self.early = 0
         self._up = up
         self._settings = settings
         self._chance = random.Random(seed)
@@ -94,15 +95,15 @@ def measure(clients: int, rounds: int, every: float, seed: int, seconds: float) 
         out = folder / "run"
         own = {"clients": clients, "cohort": max(1, 3 * clients // 4), "rounds": rounds, "federation.deadline": 30}
         flat = dict(read_app(EXAMPLE)) | own | {"federation.folder": str(out), "federation.start_wait": 60}
-        with Loopback(folder / "up", clients) as up:
+        with processes.leaving_on_signals(), Loopback(folder / "up", clients) as up:
             trouble = Trouble(up, settings_for(up.folder, flat), seed)
             trouble.submit()
-            while len(Folder(out).metrics()) < 2:  # the trouble begins when the run has
-                time.sleep(0.5)
             began = time.monotonic()
             while not (out / SUMMARY).exists() and time.monotonic() - began < seconds:
                 time.sleep(every)
                 trouble.make()
+                if len(Folder(out).metrics()) < 2:  # the start-up is a line of its own
+                    trouble.early = trouble.killed.total()
             state = up.state
         records = Folder(out).metrics()
         away, held = difference(out, state)
@@ -110,6 +111,7 @@ def measure(clients: int, rounds: int, every: float, seed: int, seconds: float) 
         "rounds": len(records) - 1,
         "contiguous": [record.round for record in records] == list(range(-1, len(records) - 1)),
         "killed": dict(trouble.killed),
+        "killed_before_the_first_round": trouble.early,
         "lost": sum(record.extras["lost"] for record in records),
         "missing": sum(record.missing for record in records),
         "clients_with_an_accepted_version": held,

@@ -12,6 +12,10 @@ pytest.importorskip("flwr")
 sys.path.insert(0, str(Path(__file__).parent))  # for flower_support
 
 from flower_support import Federation
+from process_support import CLIENTS
+
+from fedamd.flower.local import processes
+from fedamd.flower.local.loopback import Loopback
 
 
 @pytest.fixture(autouse=True)
@@ -32,3 +36,12 @@ def federation(tmp_path: Path) -> Callable[..., Federation]:
         return Federation(tmp_path, raw, **settings)
 
     return make
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
+    """One real federation for all tests of a file that leave it as they find it."""
+    with Loopback(tmp_path_factory.mktemp("federation"), CLIENTS) as up:
+        mark = up.mark
+        yield up
+    assert processes.marked(mark) == [], "a process was left behind"

@@ -1,4 +1,4 @@
-"""A user's own method, its roles in another module: over Flower as in a simulation, with no edit here."""
+"""A user's own method (its roles in another module), model and data: over Flower as in a simulation."""
 
 import json
 import sys
@@ -41,6 +41,19 @@ class Stroll(Algorithm):
         answers = yield Exchange(order)
         return State(x=state.x - mean(answers["stroller"].values["step"]))
 """
+MODEL_AND_DATA = """
+import torch
+from torch import nn
+from fedamd import Dataset
+
+class Net(nn.Sequential):
+    def __init__(self, hidden):
+        super().__init__(nn.Linear(5, hidden), nn.Tanh(), nn.Linear(hidden, 3))
+
+def load(samples):
+    inputs = torch.randn(samples, 5, generator=torch.Generator().manual_seed(0))
+    return Dataset.of(inputs[20:], inputs[20:].argmax(1) % 3, test=(inputs[:20], inputs[:20].argmax(1) % 3))
+"""
 CONFIG = """
 clients = 2
 cohort = 2
@@ -49,10 +62,17 @@ rounds = 2
 name = "own_method:Stroll"
 eta = 0.2
 [model]
-name = "softmax"
+name = "own_parts:Net"
+hidden = 4
+[data]
+name = "own_parts:load"
+samples = 80
 [partition]
 name = "iid"
 """
+
+
+FILES = {"own_roles.py": ROLES, "own_method.py": METHOD, "own_parts.py": MODEL_AND_DATA, "own.toml": CONFIG}
 
 
 @pytest.fixture
@@ -60,13 +80,13 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A config with the user's modules beside it."""
     folder = tmp_path / "mine"
     folder.mkdir()
-    for name, text in (("own_roles.py", ROLES), ("own_method.py", METHOD), ("own.toml", CONFIG)):
+    for name, text in FILES.items():
         (folder / name).write_text(text)
     monkeypatch.setattr(registry, "_folders", list(registry._folders))
     before = list(sys.path)
     yield folder / "own.toml"
     sys.path[:] = before
-    for module in ("own_roles", "own_method"):
+    for module in ("own_roles", "own_method", "own_parts"):
         sys.modules.pop(module, None)
 
 
@@ -77,7 +97,7 @@ def model(folder: Path) -> torch.Tensor:
 def test_modules_beside_the_file_travel_with_the_run(source: Path, tmp_path: Path) -> None:
     (tmp_path / "app").mkdir()
     write_app(source, read_app(source), tmp_path / "app")
-    assert {path.name for path in (tmp_path / "app").iterdir()} == {"own_roles.py", "own_method.py", "pyproject.toml"}
+    assert {path.name for path in (tmp_path / "app").iterdir()} == {*FILES, "pyproject.toml"} - {"own.toml"}
     (tmp_path / "other").mkdir()
     write_app(source, flatten(tomllib.loads("rounds = 3")), tmp_path / "other")
     assert {path.name for path in (tmp_path / "other").iterdir()} == {"pyproject.toml"}, "nothing else does"

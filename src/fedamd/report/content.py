@@ -9,6 +9,7 @@ from fedamd.campaigns.compare import TARGET
 from fedamd.report.clients import client_sections
 from fedamd.report.comparison import common, comparison_table, tally
 from fedamd.report.curves import AXES, USUAL, Curve, draw_curves, groups, known_axes, known_measures
+from fedamd.report.federation import federation_tables
 from fedamd.report.page import Bars, Curves, Facts, Format, Section, Text
 from fedamd.report.stored import StoredRun
 from fedamd.report.units import count, data_size, duration
@@ -52,7 +53,7 @@ def page_sections(runs: Sequence[StoredRun]) -> list[Section]:
     sections: list[Section] = [summary_facts(runs), repeat(runs), curve_section(draw_curves(runs), target)]
     if len(groups(runs)) > 1:
         sections.append(comparison_table(runs, target))
-    return [*sections, *client_sections(runs), *role_bars(runs), *settings(runs)]
+    return [*sections, *federation_tables(runs), *client_sections(runs), *role_bars(runs), *settings(runs)]
 
 
 def summary_facts(runs: Sequence[StoredRun]) -> Facts:

@@ -1,12 +1,13 @@
 """Who is which client, and who is refused."""
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from flower_support import Clock, Federation, config
-from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.app import ConfigRecord, Error, Message, RecordDict
 
 from fedamd.errors import FedamdError
 from fedamd.flower.app.mailbox import Mailbox
@@ -28,6 +29,9 @@ class SayingGrid(InProcessGrid):
         claim = self.nodes[message.metadata.dst_node_id]
         if claim.get("silent"):
             return None
+        if "error" in claim:
+            code, why = claim["error"]
+            return Message(Error(code, why), reply_to=message)
         return Message(RecordDict({"hello": ConfigRecord(dict(claim))}), reply_to=message)
 
     def get_nodes(self) -> list[SimpleNamespace]:
@@ -133,6 +137,46 @@ def test_a_silent_node_is_waited_for_until_the_time_is_over() -> None:
     assert Roster(Mailbox(grid, clock.now, clock.sleep), 4).wait_for(2, seconds=20) == 1
     assert clock.time == pytest.approx(20)
     assert grid.questions == 2, "it was asked once"
+
+
+@pytest.mark.parametrize(("code", "times"), [(1, [0, 30, 90, 210]), (2, [0, 30, 90, 210]), (8, [0, 2, 6, 14])])
+def test_a_node_that_cannot_take_part_is_asked_ever_more_rarely_and_told_of_once(
+    caplog: pytest.LogCaptureFixture, code: int, times: list[int]
+) -> None:
+    """Codes 1 and 2: its app cannot be loaded, or raises; 8: its worker died, and there is a new one."""
+    clock, grid = Clock(), SayingGrid({77: claim(2), 55: {"error": (code, "there is no data")}})
+    roster = Roster(Mailbox(grid, clock.now, clock.sleep), 4)
+    asked = []
+    with caplog.at_level(logging.WARNING, logger="fedamd.flower"):
+        for second in range(211):
+            before, clock.time = grid.questions, float(second)
+            roster.refresh()
+            asked += [second] * (grid.questions > before)
+    assert asked[:4] == times
+    assert caplog.text.count("there is no data") == 1
+    grid.nodes[55] = {"error": (code, "no such model")}
+    clock.time += 4000
+    with caplog.at_level(logging.WARNING, logger="fedamd.flower"):
+        roster.refresh()
+    assert "no such model" in caplog.text
+    grid.nodes[55] = claim(3)
+    clock.time += 4000
+    roster.refresh()
+    assert roster.present() == {2: 77, 3: 55}, "what was mended takes part"
+
+
+@pytest.mark.parametrize(("code", "seconds"), [(2, 0), (8, 20)])
+def test_a_client_that_says_why_it_cannot_take_part_is_not_waited_for(code: int, seconds: float) -> None:
+    clock, grid = Clock(), SayingGrid({77: claim(2), 55: {"error": (code, "why")}})
+    roster = Roster(Mailbox(grid, clock.now, clock.sleep), 4)
+    assert roster.wait_for(2, seconds=20) == 1
+    assert clock.time == pytest.approx(seconds)
+
+
+def test_a_stranger_shortens_no_wait() -> None:
+    clock, grid = Clock(), SayingGrid({77: claim(2), 55: {"error": (2, "why")}}, {77: b"key of 2", 55: b"unknown"})
+    assert Roster(Mailbox(grid, clock.now, clock.sleep), 4, {2: b"key of 2"}).wait_for(2, seconds=20) == 1
+    assert clock.time == pytest.approx(20)
 
 
 def test_keys_are_read_in_the_form_in_which_flower_reports_them(tmp_path: Path) -> None:

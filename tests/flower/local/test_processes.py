@@ -67,6 +67,29 @@ def test_what_a_killed_command_has_left_can_be_brought_down(tmp_path: Path, monk
     assert bring_down(tmp_path) == 0
 
 
+STARTS = """
+import sys, time
+from pathlib import Path
+from fedamd.flower.local import processes
+folder = Path(sys.argv[1])
+sleeps = [sys.executable, "-c", "import time; time.sleep(600)"]
+processes.start(sleeps, processes.environment(folder, "mark-4"), folder / "log")
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell children of their parent's end")
+def test_what_a_killed_process_has_started_ends_with_it(tmp_path: Path) -> None:
+    parent = subprocess.Popen([sys.executable, "-c", STARTS, str(tmp_path)], env=processes.environment(tmp_path, "x"))
+    assert len(wait_for("mark-4", 1)) == 1
+    parent.kill()
+    parent.wait()
+    end = time.monotonic() + 20
+    while processes.marked("mark-4") and time.monotonic() < end:
+        time.sleep(0.05)
+    assert processes.marked("mark-4") == []
+
+
 KEEPS = """
 import signal, sys, time
 from pathlib import Path

@@ -34,6 +34,9 @@ def test_clients_runs_and_the_rounds_of_a_folder(federation: Callable[..., Feder
     assert told[3] == "run 17  running"
     assert "finished, 4 rounds done" in told[4]
     assert "faults: 1 missing, 1 overdue; sent: 0.1 MB down" in told[5]
+    assert told[8].startswith("  client 2  ")
+    assert "1 overdue" in told[8]
+    assert "no faults" in told[7]
 
 
 def test_a_folder_without_a_run(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from fedamd.algorithms.base import Algorithm, Answers, Order, Replies
 from fedamd.engines.base import Engine, Request, like_x
 from fedamd.errors import FedamdError, at_work, round_named
 from fedamd.flower.app.acknowledged import Acknowledged
+from fedamd.flower.app.attendance import Attendance
 from fedamd.flower.app.mailbox import Mailbox
 from fedamd.flower.app.memory import LostVersion
 from fedamd.flower.app.rehearsal import rehearse
@@ -93,6 +94,7 @@ class FlowerEngine(Engine):
         self._failure = ""  # the last that was noted
         self.renewing = False  # whether this start-up pass is not the run's first
         self.lost: set[int] = set()  # clients that have lost what they held
+        self.attendance = Attendance()
         self.events: Counter[str] = Counter()
         self.wire = {"wire_bits_up": 0, "wire_bits_down": 0}
 
@@ -105,6 +107,11 @@ class FlowerEngine(Engine):
 
     def vector_bits(self, vector: Tensor) -> int:
         return self._rounding.vector_bits(vector)
+
+    def who_is_there(self) -> Attendance:
+        """What is known of every client now."""
+        self.attendance.settle(self._roster.present(), self._roster.silent)
+        return self.attendance
 
     def extras(self, t: int) -> Mapping[str, float]:
         """What happened to the round's messages, and the bits on the wire so far; the start-up's are in no total.
@@ -168,7 +175,9 @@ class FlowerEngine(Engine):
 
     def _close_without(self, parcels: list[Parcel], t: int, in_time: bool) -> None:
         """No reply of these; if all their time is over, they are silent."""
-        self.events["skipped" if in_time else "overdue"] += len(parcels)
+        event = "skipped" if in_time else "overdue"
+        self.events[event] += len(parcels)
+        self.attendance.fault(event, [parcel.client for parcel in parcels])
         if not in_time:
             self._roster.silent |= {parcel.node for parcel in parcels}
         clients = ", ".join(str(parcel.client) for parcel in parcels)
@@ -180,7 +189,9 @@ class FlowerEngine(Engine):
 
     def _post_all(self, request: Request, asked: list[tuple[Order, int]], forms: dict[str, Form]) -> dict[str, Parcel]:
         present = self._roster.present()
-        self.events["absent"] += sum(client not in present for _, client in asked)
+        absent = [client for _, client in asked if client not in present]
+        self.events["absent"] += len(absent)
+        self.attendance.fault("absent", absent)
         resting = self._resting({present[client] for _, client in asked if client in present})
         self.events["skipped"] += sum(present.get(client) in resting for _, client in asked)
         payloads = {order.role.name: self._payload(order) for order in request.exchange.orders}
@@ -191,7 +202,9 @@ class FlowerEngine(Engine):
         ]
         self._asked_at |= {parcel.node: self._post.now() for parcel in parcels}
         contents = [write_instruction(self._header(request, one), payloads[one.order.role.name]) for one in parcels]
-        self.wire["wire_bits_down"] += 8 * sum(map(size, contents))
+        for parcel, content in zip(parcels, contents, strict=True):
+            self.wire["wire_bits_down"] += 8 * (sent := size(content))
+            self.attendance.sent(parcel.client, sent)
         letters = [(parcel.node, content) for parcel, content in zip(parcels, contents, strict=True)]
         ids = self._post.send(letters, "train", _OVERLAP * self._settings.deadline, f"{request.t}")
         self.events["absent"] += ids.count("")
@@ -232,6 +245,7 @@ class FlowerEngine(Engine):
     def _receive(self, parcel: Parcel, reply: Message | None, accepted: Accepted) -> None:
         """Take a good reply in; count any other."""
         self._roster.silent.discard(parcel.node)
+        self.attendance.heard(parcel.client)
         if reply is not None and reply.has_error():
             self._note("failed", parcel, str(reply.error.reason))
             return
@@ -245,6 +259,7 @@ class FlowerEngine(Engine):
             return
         if parcel.order.role.holds:
             self._held.accept(parcel.client, parcel.number)
+        self.attendance.answered(parcel.client)
         accepted[parcel.order.role.name, parcel.client] = answer
 
     def _refused(self, parcel: Parcel, why: str) -> None:
@@ -258,13 +273,15 @@ class FlowerEngine(Engine):
         """The answer in a reply; a `BadMessage` if it is anything else."""
         if reply is None or not reply.has_content():
             raise BadMessage("it cannot be decoded")
-        self.wire["wire_bits_up"] += 8 * size(reply.content)
+        self.wire["wire_bits_up"] += 8 * (came := size(reply.content))
+        self.attendance.heard(parcel.client, came)
         if reply.metadata.src_node_id != parcel.node:
             raise BadMessage(f"it comes from node {reply.metadata.src_node_id}")
         return read_answer(reply.content, parcel.number, parcel.form)
 
     def _note(self, event: str, parcel: Parcel, why: str) -> None:
         self.events[event] += 1
+        self.attendance.fault(event, [parcel.client])
         self._failure = f"client {parcel.client} as {parcel.order.role.name}: {event} ({why})"
         log.warning("%s", self._failure)
 

@@ -27,6 +27,7 @@ class Recorder(Sink):
 
     def begin(self, run: Run) -> None:
         self._folder.restore(run)
+        self._engine.attendance.read(self._folder.path)
         if run.t:
             log.info("going on after %d rounds", run.t)
             self._engine.wire = {total: int(run.records[-1].extras[total]) for total in self._engine.wire}
@@ -45,6 +46,7 @@ class Recorder(Sink):
             return
         self._folder.add(run, record)
         self._held.saved()
+        self._engine.who_is_there().write(self._folder.path)
         log.info("%s", _line(run, record))
         self._show(run, record)
 

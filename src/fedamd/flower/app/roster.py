@@ -8,6 +8,7 @@ node can speak for another client.
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import overload
 
@@ -20,7 +21,9 @@ from fedamd.flower.app.mailbox import Mailbox
 from fedamd.flower.version import READS_WHOLE
 
 log = logging.getLogger("fedamd.flower")
-_PATIENCE = 30.0  # seconds before a node that gave no sensible answer is asked again
+_PATIENCE, _LONGEST = 30.0, 3600.0  # seconds before one that cannot take part is asked again, doubled each time
+_SOON = 2.0  # … and before one whose process has died
+_MISTAKES = (1, 2)  # Flower's codes for an app that cannot be loaded, and for one that raises
 
 
 class Sizes(Sequence[int]):
@@ -55,6 +58,16 @@ class Sizes(Sequence[int]):
         return self._known[index]
 
 
+@dataclass(frozen=True)
+class Unfit:
+    """A node that is no client now: why, and when it is asked again; `mistaken` if it is for its operator to mend."""
+
+    why: str
+    again: float
+    patience: float
+    mistaken: bool = False
+
+
 class Roster:
     """The nodes that are connected now, by client."""
 
@@ -67,7 +80,7 @@ class Roster:
         self._claims: dict[int, int] = {}  # node → client, in the order in which they came
         self._connected: dict[int, bytes] = {}  # node → public key
         self._disputed: set[int] = set()
-        self._again: dict[int, float] = {}  # node → when to ask it again
+        self._unfit: dict[int, Unfit] = {}  # connected nodes that are no clients now
         self.sizes = Sizes(clients)
         self.refused = 0  # nodes that claimed what is not theirs
         self.silent: set[int] = set()  # nodes that let a deadline pass and have not been heard of since
@@ -75,9 +88,10 @@ class Roster:
     def refresh(self) -> None:
         """See who is connected, ask newcomers who they are, and read what those asked before have answered."""
         self._connected = {node.node_id: node.public_key for node in self._post.grid.get_nodes()}
-        known = self._claims.keys() | set(self._asked.values())
-        now = self._post.now()
-        new = [node for node in self._connected if node not in known and self._again.get(node, now) <= now]
+        self._unfit = {node: one for node, one in self._unfit.items() if node in self._connected}
+        resting = {node for node, one in self._unfit.items() if one.again > self._post.now()}
+        known = self._claims.keys() | set(self._asked.values()) | resting
+        new = [node for node in self._connected if node not in known]
         question = RecordDict({"hello": ConfigRecord()})
         for number, node in zip(self._post.send([(n, question) for n in new], "query", self._ttl), new, strict=True):
             if number:
@@ -87,11 +101,12 @@ class Roster:
         self._settle_disputes()
 
     def wait_for(self, clients: int, seconds: float) -> int:
-        """Wait until so many clients are connected, or the time is over; how many there are."""
+        """Wait until so many clients are connected, or the time is over; how many there are. One that has said why it
+        cannot take part is not waited for."""
 
         def enough() -> bool:
             self.refresh()
-            return len(self.present()) >= clients
+            return len(self.present()) + sum(one.mistaken for one in self._unfit.values()) >= clients
 
         self._post.wait(seconds, enough)
         return len(self.present())
@@ -106,11 +121,10 @@ class Roster:
 
     def _hear(self, node: int, reply: Message | None) -> None:
         """Note what a node says it is; one that answers nothing sensible is asked again after a while."""
-        self._again[node] = self._post.now() + _PATIENCE
         if reply is None or not reply.has_content() or reply.metadata.src_node_id != node:
-            reason = reply.error.reason if reply is not None and reply.has_error() else "its answer makes no sense"
-            log.warning("node %d did not say which client it is: %s", node, reason)
+            self._cannot_take_part(node, reply)
             return
+        self._unfit.pop(node, None)
         facts: Mapping[str, object] = dict(reply.content.config_records.get("hello", {}))
         client, samples = facts.get("client"), facts.get("samples")
         if not (isinstance(client, int) and isinstance(samples, int) and 0 <= client < self._clients and samples > 0):
@@ -123,7 +137,20 @@ class Roster:
                 self._post.read_whole.add(node)
             self.sizes.learn(client, samples)
 
+    def _cannot_take_part(self, node: int, reply: Message | None) -> None:
+        """Said once for each reason. A mistake in a client's set-up does not mend itself; a dead worker is replaced."""
+        code, why = (reply.error.code, str(reply.error.reason)) if reply and reply.has_error() else (0, "nonsense")
+        before = self._unfit.get(node)
+        patience = _PATIENCE if code in _MISTAKES else _SOON
+        if before:
+            patience = max(patience, min(2 * before.patience, _LONGEST))
+        ours = self._keys is None or self._connected.get(node) in self._keys.values()
+        self._unfit[node] = Unfit(why, self._post.now() + patience, patience, code in _MISTAKES and ours)
+        if before is None or before.why != why:
+            log.warning("node %d cannot take part: %s", node, why)
+
     def _refuse(self, node: int, why: str) -> None:
+        self._unfit[node] = Unfit(why, self._post.now() + _PATIENCE, _PATIENCE)
         self.refused += 1
         log.warning("node %d is refused: %s", node, why)
 

@@ -1,7 +1,7 @@
 """A certificate authority of one's own, a certificate for the server, and keys for the clients.
 
 For a deployment run this on the server and carry `ca.crt` (and nothing else) to the clients; each client makes its own
-key with `ssh-keygen -t ecdsa -b 384` and sends its public half.
+key with `ssh-keygen -t ecdsa -b 256` and sends its public half.
 """
 
 import datetime
@@ -48,8 +48,8 @@ def write_certificates(folder: Path, hosts: Sequence[str], days: int = 365) -> N
 
 
 def write_client_key(path: Path) -> str:
-    """A key as `ssh-keygen -t ecdsa -b 384` makes it, at `path` and `path`.pub; returns the public half."""
-    key = ec.generate_private_key(ec.SECP384R1())
+    """A key as `ssh-keygen -t ecdsa -b 256` makes it, at `path` and `path`.pub; returns the public half."""
+    key = ec.generate_private_key(ec.SECP256R1())
     _write_secret(path, key, serialization.PrivateFormat.OpenSSH)
     public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
     path.with_name(f"{path.name}.pub").write_text(public + "\n", encoding="utf-8")

@@ -1,10 +1,12 @@
 """Starting Flower's programs, and ending every process they leave.
 
 Flower's programs start others, some in sessions of their own. All inherit one word in their environment, by which they
-are found again: nothing else is ever ended.
+are found again: nothing else is ever ended. They also end by themselves when the process that started them is killed
+(where the system can do that: Linux).
 """
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
@@ -16,6 +18,8 @@ from pathlib import Path
 import fedamd
 
 MARK = "FEDAMD_FEDERATION"
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None  # looked up before any fork
+_PR_SET_PDEATHSIG = 1
 _GRACE = 8.0  # seconds between asking a process to end and ending it
 
 
@@ -39,7 +43,7 @@ def search_path() -> str:
 
 
 def start(command: Sequence[str], env: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
-    """A program in a session of its own, its output in a file."""
+    """A program in a session of its own, its output in a file; asked to end when this thread has, however that was."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         return subprocess.Popen(
@@ -49,7 +53,14 @@ def start(command: Sequence[str], env: Mapping[str, str], log: Path) -> subproce
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            preexec_fn=end_with_parent if _LIBC else None,
         )
+
+
+def end_with_parent(number: int = signal.SIGTERM) -> None:
+    """Have the system send this process a signal when the one that started it ends; nothing where it cannot."""
+    if _LIBC:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, number)
 
 
 def marked(mark: str) -> list[int]:

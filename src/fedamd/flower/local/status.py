@@ -1,10 +1,11 @@
-"""How a federation is: its clients, its runs, and the last round of the run in a folder."""
+"""How a federation is: its nodes, its runs, and the run in a folder: its last round and what its clients do."""
 
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fedamd.flower.app.attendance import Presence, read_attendance
 from fedamd.flower.local.launch import SuperLink
 from fedamd.runs.folder import METRICS, SUMMARY, Folder
 
@@ -39,7 +40,16 @@ def progress(folder: Path) -> list[str]:
     return [
         f"{folder}: {done}{last.round + 1} rounds done, {when}  {measured}".rstrip(),
         f"  faults: {counted}; sent: {sent}",
+        *[_client(client, one) for client, one in read_attendance(folder).items()],
     ]
+
+
+def _client(client: int, one: Presence) -> str:
+    here = "silent" if one.silent else "connected" if one.connected else "away"
+    seen = f"heard of {time.time() - one.last_seen:.0f} s ago" if one.last_seen else "never heard of"
+    faults = ", ".join(f"{count} {name}" for name, count in one.faults.items())
+    sent = f"{one.bytes_down / 1e6:.1f} MB down and {one.bytes_up / 1e6:.1f} MB up"
+    return f"  client {client}  {here}, {seen}, {one.answers} answers, {faults or 'no faults'}, {sent}"
 
 
 def _totals(extras: list[dict[str, float]]) -> dict[str, float]:

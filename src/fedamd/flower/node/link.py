@@ -143,7 +143,7 @@ def _read_key(path: Path) -> ec.EllipticCurvePrivateKey:
         raise FedamdError(f"--auth-supernode-private-key: {path} cannot be read as a private key: {error}") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise FedamdError(
-            f"--auth-supernode-private-key: {path} is not an ECDSA key; make one with ssh-keygen -t ecdsa -b 384"
+            f"--auth-supernode-private-key: {path} is not an ECDSA key; make one with ssh-keygen -t ecdsa -b 256"
         )
     return key
 
