@@ -53,4 +53,4 @@ def test_secrets_are_their_owners(tmp_path: Path) -> None:
         assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "client.pub").read_text().strip() == public
     key = load_ssh_private_key((tmp_path / "client").read_bytes(), password=None)
-    assert key.key_size == 384  # type: ignore[union-attr]
+    assert key.key_size == 256  # type: ignore[union-attr]
