@@ -169,15 +169,15 @@ def plan(
     return planned
 
 
-def tune(planned: Plan, listen: Listener | Sink | None = None) -> Tuned:
-    """Run what is missing of the trials, and write down which was best."""
+def tune(planned: Plan, listen: Listener | Sink | None = None, say: Callable[[str], None] = lambda _: None) -> Tuned:
+    """Run what is missing of the trials, and write down which was best; `say` is told whenever losers are stopped."""
     if processes() > 1:
         raise FedamdError("a tuning runs in one process: start it without torchrun")
     sampler = Sampler(planned.space, _published(planned), planned.trial({}).seed)
     make_folder(planned.folder)
     with exclusively(planned.folder), deferred_interrupt() as interrupted:
         _claim(planned)
-        tuner = _Tuner(planned, as_sinks(listen), interrupted)
+        tuner = _Tuner(planned, as_sinks(listen), interrupted, say)
         ended: list[Trial] = []
         for number, first in enumerate(range(0, planned.trials, planned.batch)):
             if interrupted():
@@ -192,8 +192,8 @@ def tune(planned: Plan, listen: Listener | Sink | None = None) -> Tuned:
 
 
 class _Tuner:
-    def __init__(self, planned: Plan, sinks: Sequence[Sink], interrupted: Question) -> None:
-        self._plan, self._sinks, self._interrupted = planned, sinks, interrupted
+    def __init__(self, planned: Plan, sinks: Sequence[Sink], interrupted: Question, say: Callable[[str], None]) -> None:
+        self._plan, self._sinks, self._interrupted, self._say = planned, sinks, interrupted, say
         self._engine: Engine | None = None
         self.rounds = 0
         self.measure = Measure()
@@ -217,6 +217,7 @@ class _Tuner:
             keep = max(1, round(len(points) / KEPT ** (place + 1)))
             scores = {index: self._plan.budget.score(opened[index][0], share) for index in alive}
             healthy = [index for index in alive if scores[index] is not None]
+            self._tell(first, len(points), share, [score for score in scores.values() if score is not None])
             alive = sorted(healthy, key=lambda index: -(scores[index] or 0.0))[:keep]
             if not alive:
                 break
@@ -231,6 +232,11 @@ class _Tuner:
             )
             for index, (run, _) in enumerate(opened)
         ]
+
+    def _tell(self, first: int, count: int, share: float, scores: Sequence[float]) -> None:
+        best = self.measure.text(self.measure.score(max(scores))) if scores else "none, all diverged"
+        where = f"trials {first}–{first + count - 1}" if count > 1 else f"trial {first}"
+        self._say(f"{where}, {share:.0%} of the budget: best {self.measure.label} {best}")
 
     def _advance(self, opened: Sequence[tuple[Run, Folder]], share: float) -> None:
         """All of these until each has spent its share, or has ended."""

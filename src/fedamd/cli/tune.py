@@ -48,7 +48,7 @@ def command(
         search=dict(map(parse_range, search or [])),
         changes={"checkpoint_every": 50} | dict(map(parse_setting, settings or [])),
     )
-    result = tune(planned)
+    result = tune(planned, say=lambda line: console.print(line, highlight=False))
     if best := result.best:
         point = ", ".join(f"{key} = {value}" for key, value in best.point.items())
         told = f"{result.measure.label} {result.measure.text(result.measure.score(best.score or 0.0))}"

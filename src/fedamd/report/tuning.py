@@ -1,12 +1,17 @@
-"""The page of a tuning: what mattered, where every trial was, and how the best of them went."""
+"""The page of a tuning: what mattered, where every trial was, and how the best of them learned."""
 
 from pathlib import Path
 from typing import Any
 
 from fedamd.campaigns.tune import Trial, Tuned
 from fedamd.files import write_text
+from fedamd.report.content import curve_section
+from fedamd.report.curves import draw_curves
 from fedamd.report.figures import INK, save
 from fedamd.report.page import Facts, Picture, Section, Table, Tone, build_page, cell
+from fedamd.report.stored import read_runs
+
+CURVES = 6  # so many trials are drawn: a chart of all of them would be a tangle
 
 
 def write_page(result: Tuned) -> Path:
@@ -21,12 +26,21 @@ def write_page(result: Tuned) -> Path:
         sections.append(Table(title="Importance", columns=["key", "share of the scores' spread"], rows=told))
     if len(keys) > 1 and any(trial.score is not None for trial in result.trials):
         sections.append(Picture.of("Where the trials were", _coordinates(result, folder / "trials.png")))
+    if leaders := _leaders(result):
+        curves = draw_curves(read_runs([result.plan.path(trial.number) for trial in leaders]))
+        sections.append(curve_section(curves, result.plan.trial({}).target_accuracy or 0.0))
     rows = [_row(result, trial) for trial in result.trials]
     columns = ["trial", *keys, "share of the budget", result.measure.label, "status"]
     note = f"The {result.measure.label} is the last one measured within the trial's share of the budget."
     sections.append(Table(title="Trials", note=note, columns=columns, rows=rows))
     write_text(folder / "tune.html", build_page("Tuning", sections, subtitle=result.plan.config["algorithm"]["name"]))
     return folder / "tune.html"
+
+
+def _leaders(result: Tuned) -> list[Trial]:
+    """The trials that got furthest, the better ones of those that got as far."""
+    told = [trial for trial in result.trials if trial.score is not None and trial.share > 0]
+    return sorted(told, key=lambda trial: (-trial.share, -(trial.score or 0.0)))[:CURVES]
 
 
 def _row(result: Tuned, trial: Trial) -> list[Any]:
