@@ -14,7 +14,7 @@ FLAGS = "tune --trials 9 --batch 9 --set rounds=9 --set clients=10 --set cohort=
 METHOD = "--set algorithm.name=fedavg --set algorithm.steps=2 --set algorithm.small_batch=8"
 
 
-def invoke(*flags: str):  # noqa: ANN201
+def invoke(*flags: str):
     return CliRunner().invoke(app, [*FLAGS.split(), *METHOD.split(), *flags], catch_exceptions=False)
 
 
