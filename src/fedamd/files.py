@@ -40,6 +40,15 @@ def read_text(path: Path, limit: int | None = None) -> str:
         raise FedamdError(f"cannot read {path}: it is not text in UTF-8") from None
 
 
+def is_text(word: str) -> bool:
+    """Whether a word can be written as UTF-8: the system hands over names in any bytes."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 @contextmanager
 def replacing(path: Path, keep: Path | None = None) -> Iterator[Path]:
     """A temporary file beside `path` that takes its place once it is complete and on disk.

@@ -97,7 +97,7 @@ def check_options(
     what: str, make: Callable[..., object], options: Mapping[str, Any], given: Iterable[str] = ()
 ) -> None:
     """Refuse options that `make` does not take, and the lack of one it needs; `given` are passed to it in any case."""
-    every = inspect.signature(make).parameters.values()
+    every = parameters_of(what, make).values()
     parameters = {one.name: one for one in every if one.name not in given and one.kind is not one.VAR_KEYWORD}
     open_ended = any(one.kind is one.VAR_KEYWORD for one in every)
     for name in options:
@@ -110,6 +110,14 @@ def check_options(
             raise FedamdError(f"{what} needs the option {name}")
 
 
+def parameters_of(what: str, make: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
+    """What `make` takes; some of Python's own types do not say."""
+    try:
+        return inspect.signature(make).parameters
+    except (TypeError, ValueError) as error:
+        raise FedamdError(f"{what} does not say what it takes: {error}") from None
+
+
 def import_object(path: str, where: str) -> Any:
     """The object at "package.module:name"."""
     module_name, _, attribute = path.partition(":")
@@ -118,7 +126,7 @@ def import_object(path: str, where: str) -> Any:
     found: Any = _module(module_name, where)
     for part in attribute.split("."):
         if not hasattr(found, part):
-            names = [name for name in vars(found) if not name.startswith("_")]
+            names = [name for name in dir(found) if not name.startswith("_")]
             raise FedamdError(f"{where}: {module_name} has no '{attribute}'{suggestion(part, names)}")
         found = getattr(found, part)
     return found

@@ -178,7 +178,7 @@ def test_two_processes_tell_a_mistake_once(words, says):
 def test_a_mistake_of_the_system_is_a_sentence_that_names_the_file(monkeypatch, capsys, tmp_path):
     (tmp_path / "taken").write_text("mine")
     told = failing(["reproduce", "table2", "--out", str(tmp_path / "taken")], monkeypatch, capsys)
-    assert told == ("", f"error: {tmp_path / 'taken'}: File exists\n")
+    assert told == ("", f"error: {tmp_path / 'taken'} is a file: choose another --out\n")
 
     def full(*_: object, **__: object) -> None:
         raise OSError("no space anywhere")

@@ -265,3 +265,18 @@ def test_default_folders_differ(tmp_path):
 
 def test_metrics_of_a_folder_without_any(tmp_path):
     assert Folder(tmp_path).metrics() == []
+
+
+@pytest.mark.parametrize("which", ["trace", "devices"])
+def test_other_files_than_the_run_began_with_are_refused(which, tmp_path):
+    """A trace of who is there, and speeds of devices, are no data, but the trajectory follows from them."""
+    trace, devices = tmp_path / "trace.csv", tmp_path / "devices.csv"
+    trace.write_text("client,from,to\n" + "".join(f"{client},0,9\n" for client in range(4)))
+    devices.write_text("client,samples_per_second,mbit_up,mbit_down\n" + "".join(f"{m},100,1,8\n" for m in range(4)))
+    problem = {"data": {"name": "quadratic", "samples": 2}, "clients": 4, "cohort": 2, "rounds": 3}
+    steered = {"sampler": {"name": "trace", "path": str(trace)}, "devices": str(devices)}
+    fedamd.run(problem | steered, out=tmp_path / "run")
+    changed = trace if which == "trace" else devices
+    changed.write_text(changed.read_text().replace("3,0,9", "3,0,2").replace("3,100,", "3,50,"))
+    with pytest.raises(FedamdError, match="what a file says of the clients changed"):
+        fedamd.resume(tmp_path / "run", rounds=5)

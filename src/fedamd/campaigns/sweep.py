@@ -24,7 +24,7 @@ from typing import Any
 from fedamd.campaigns.grid import Grid, Point
 from fedamd.engines.factory import Choice
 from fedamd.errors import FedamdError
-from fedamd.files import exclusively, make_folder, write_text
+from fedamd.files import exclusively, make_folder, read_text, write_text
 from fedamd.metrics import Measure
 from fedamd.runs.api import choice_for, new_folder
 from fedamd.runs.callbacks import OfEach, configured
@@ -145,7 +145,7 @@ def _claim(planned: Plan) -> None:
         write_text(path, json.dumps(own, indent=2) + "\n")
         return
     try:
-        begun = json.loads(path.read_text(encoding="utf-8"))
+        begun = json.loads(read_text(path))
         different = _difference(begun["grid"], planned.grid.axes) or _difference(begun["first"], plain[0])
         if not different and begun["digest"] != digest:
             different = "other settings"

@@ -25,7 +25,7 @@ from fedamd.campaigns.suggest import Point, Sampler, Told
 from fedamd.campaigns.sweep import open_run
 from fedamd.engines.base import Engine
 from fedamd.errors import FedamdError
-from fedamd.files import exclusively, make_folder, write_text
+from fedamd.files import exclusively, make_folder, read_text, write_text
 from fedamd.metrics import Measure
 from fedamd.registry import choose
 from fedamd.runs.api import engine_for
@@ -284,7 +284,7 @@ def _claim(planned: Plan) -> None:
         write_text(path, json.dumps(planned.begun(), indent=2) + "\n")
         return
     try:
-        begun = json.loads(path.read_text(encoding="utf-8"))
+        begun = json.loads(read_text(path))
         different = [key for key, value in planned.begun().items() if begun[key] != value]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise FedamdError(f"cannot read {path}: {error!r}") from None

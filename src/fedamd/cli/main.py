@@ -3,6 +3,7 @@
 What a command calls it imports when it is called: help and completion do not wait for PyTorch.
 """
 
+import io
 import os
 import signal
 import sys
@@ -101,7 +102,11 @@ def main() -> None:
     warnings.showwarning = _note
     # PyTorch's threads would go on spinning after the server's steps, on the cores the clients' workers need
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names of files can be in any bytes
     try:
+        _refuse_empty_words(sys.argv[1:])
         app()
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has gone: nothing to say to nobody
@@ -119,6 +124,13 @@ def main() -> None:
 
 def _debugging() -> bool:
     return os.environ.get("FEDAMD_DEBUG", "").lower() in ("1", "true", "yes", "on")
+
+
+def _refuse_empty_words(words: list[str]) -> None:
+    """An empty path would mean the current folder; it is rather a shell's variable that was never set."""
+    for before, word in zip(["fedamd", *words], words, strict=False):
+        if not word or (word.startswith("--") and word.find("=") == len(word) - 1):
+            raise FedamdError(f"nothing is given for {word.rstrip('=') or before}: is a variable of your shell empty?")
 
 
 def _note(message: Warning | str, *where: Any, **more: Any) -> None:  # noqa: ARG001

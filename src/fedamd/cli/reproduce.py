@@ -55,7 +55,6 @@ def command(
     protocol = replace(usual, device=device, rates=rates, seeds=seeds or usual.seeds, rounds=rounds or usual.rounds)
     folder = out / "quick" if small else out
     experiments = [only(quick(one) if small else one, which or []) for one in chosen_experiments(names)]
-    folder.mkdir(parents=True, exist_ok=True)  # where that cannot be done, hours of runs would be lost
     with Progress() as progress:
         for experiment, finished in reproduce(experiments, folder, protocol, progress, console.print):
             show_table(rows(experiment.name, finished))

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from fedamd.errors import FedamdError
+from fedamd.files import refuse_special
 
 TYPES = {0x08: "uint8", 0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}
 UNSIGNED_BYTE = 0x08
@@ -24,6 +25,7 @@ MOST_INFLATED = 1032  # bytes that one byte of gzip can stand for
 
 def read_idx(path: Path, dimensions: int) -> Tensor:
     """The uint8 tensor in an IDX file that must have so many `dimensions`."""
+    refuse_special(path)
     try:
         with path.open("rb") as file:
             zipped = file.read(2) == GZIP_MAGIC

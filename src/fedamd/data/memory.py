@@ -5,12 +5,12 @@ import os
 from fedamd.errors import FedamdError
 
 
-def refuse_what_cannot_fit(what: str, numbers: int, remedy: str) -> None:
-    """Refuse so many float64 numbers where they alone would take more than the memory there is."""
-    needed, there_is = 8 * numbers, _memory()
+def refuse_what_cannot_fit(what: str, numbers: int, remedy: str, bytes_each: int = 8) -> None:
+    """Refuse so many numbers (float64 unless told) where they alone would take more than the memory there is."""
+    needed, there_is = bytes_each * numbers, _memory()
     if there_is is not None and needed > there_is:
         raise FedamdError(
-            f"{what} need {needed / 1e9:,.0f} GB, and this machine has {there_is / 1e9:,.0f} GB; {remedy}"
+            f"{what} need {needed // 10**9:,} GB, and this machine has {there_is / 1e9:,.0f} GB; {remedy}"
         )
 
 

@@ -5,7 +5,6 @@ seed gives the partition. A request that cannot be met is refused at once, with 
 """
 
 import functools
-import inspect
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,8 @@ from fedamd.data.files import read_arrays
 from fedamd.data.seeding import generator
 from fedamd.data.virtual import VirtualPartition
 from fedamd.errors import FedamdError, at_work
-from fedamd.registry import Registry, check_options
+from fedamd.files import read_text
+from fedamd.registry import Registry, check_options, parameters_of
 
 Indices = NDArray[np.int64]
 
@@ -224,7 +224,7 @@ def _adopted(name: str, found: Any) -> Callable[..., Partitioner]:
 
 def _called_with(function: Callable[..., Any]) -> list[str]:
     """The names a function has for the data set, the number of clients and the seed."""
-    return list(inspect.signature(function).parameters)[:3]
+    return list(parameters_of("the partitioner", function))[:3]
 
 
 PARTITIONERS: Registry[Callable[..., Partitioner]] = Registry("partitioner", _OURS, _adopted)
@@ -267,10 +267,9 @@ def _partition(owned: Sequence[Indices]) -> Partition:
 def _read_lists(path: Path) -> list[list[Any]]:
     if path.suffix == ".npz":
         return _read_owners(path)
+    text = read_text(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FedamdError(f"the partition {path} cannot be read: {error.strerror}") from error
+        content = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise FedamdError(f"the partition {path} is not JSON: {error}") from error
     if not isinstance(content, list) or not all(isinstance(samples, list) for samples in content):

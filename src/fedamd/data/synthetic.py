@@ -52,7 +52,7 @@ def quadratic(
     equal up to a constant. The noise of the samples' centres has mean zero within each client and gives the gradients
     the σ asked for, at every x. The curvature is shared within a client, so L_σ = 0.
     """
-    _check_sizes(clients, samples, dimension, vectors=2)
+    _check_sizes(clients, samples, dimension, vectors=4)
     _check_spectrum(dimension, mu, L)
     _check_not_negative(sigma=sigma, heterogeneity=heterogeneity)
     if samples == 1 and sigma > 0:
@@ -85,7 +85,7 @@ def logistic(
     x* is found by Newton's method to a gradient of 1e-14. L is the largest eigenvalue of any ¼ Z_mᵀZ_m/n + λ, μ is λ, σ
     holds at x*, and L_σ bounds the per-sample curvatures ¼ z zᵀ: bounds that hold everywhere, not the tightest ones.
     """
-    _check_sizes(clients, samples, dimension)
+    _check_sizes(clients, samples, dimension, vectors=4, matrices=2)
     _check_not_negative(heterogeneity=heterogeneity)
     if not 0 < regularisation < np.inf:
         raise FedamdError(f"regularisation must be above 0, or F may have no minimum; got {regularisation}")
@@ -178,13 +178,17 @@ def _dataset(name: str, inputs: Tensor, targets: Tensor, classes: int, clients: 
     return Dataset(name, inputs, targets, inputs, targets, classes, owners, constants)
 
 
-def _check_sizes(clients: int, samples: int, dimension: int, vectors: int = 1) -> None:
-    """Whole numbers, and together no more than fits into memory: a sample has so many `vectors`."""
+def _check_sizes(clients: int, samples: int, dimension: int, vectors: int, matrices: int = 0) -> None:
+    """Whole numbers, and together no more than fits into memory while the problem is made.
+
+    That takes so many `vectors` a sample, and `matrices` of d × d a client.
+    """
     for name, value in (("clients", clients), ("samples", samples), ("dimension", dimension)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise FedamdError(f"{name} is a whole number of at least 1; got {value!r}")
     what = f"{clients} clients with {samples} samples of dimension {dimension}"
-    refuse_what_cannot_fit(what, clients * samples * dimension * vectors, "use fewer, or smaller, samples")
+    numbers = clients * dimension * (samples * vectors + dimension * matrices)
+    refuse_what_cannot_fit(what, numbers, "use fewer, or smaller, samples")
 
 
 def _check_not_negative(**values: float) -> None:

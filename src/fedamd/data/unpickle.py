@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedamd.errors import FedamdError
+from fedamd.files import refuse_special
 
 
 class Refused(Exception):
@@ -90,6 +91,7 @@ class _PlainUnpickler(pickle._Unpickler):
 
 def read_plain_pickle(path: Path) -> dict[str, Any]:
     """The dictionary in a pickle file; keys are words, arrays of bytes are NumPy arrays."""
+    refuse_special(path)
     try:
         content = path.read_bytes()
     except OSError as error:

@@ -1,6 +1,5 @@
 """Models by name, and a user's own by "package.module:factory"."""
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -8,13 +7,14 @@ from typing import Any
 from torch import nn
 
 from fedamd.data.base import Dataset
+from fedamd.data.memory import refuse_what_cannot_fit
 from fedamd.errors import FedamdError, at_work
 from fedamd.models.convex import Logistic, Quadratic
 from fedamd.models.images import CNN, VGG11, CNNOfPfl, ResNet18
 from fedamd.models.networks import MLP, LeNet5, Softmax
 from fedamd.models.normalisation import with_group_norm
 from fedamd.models.sequences import CharLSTM, Transformer
-from fedamd.registry import Registry, check_options
+from fedamd.registry import Registry, check_options, parameters_of
 
 __all__ = [
     "CNN",
@@ -51,7 +51,9 @@ def _cnn(
     hidden: int = 512,  # width of the hidden linear layer; LEAF has 2048
 ) -> nn.Module:
     _whole("hidden", hidden)
-    return CNN(*_images("cnn", dataset, 4), _classes("cnn", dataset), hidden)
+    channels, height, width = _images("cnn", dataset, 4)
+    _refuse_larger_than_memory(64 * (height // 4) * (width // 4) * hidden, hidden=hidden)
+    return CNN(channels, height, width, _classes("cnn", dataset), hidden)
 
 
 def _cnn_pfl(
@@ -94,7 +96,11 @@ def _charlstm(
 ) -> nn.Module:
     _whole("embedding", embedding)
     _whole("states", states)
-    return CharLSTM(*_tokens("charlstm", dataset), embedding, states)
+    symbols, every_token = _tokens("charlstm", dataset)
+    _refuse_larger_than_memory(
+        symbols * embedding + 4 * states * (embedding + 3 * states), embedding=embedding, states=states
+    )
+    return CharLSTM(symbols, every_token, embedding, states)
 
 
 def _transformer(
@@ -111,7 +117,10 @@ def _transformer(
         raise FedamdError(f"model.width must be even and a multiple of model.heads, and {width} is not one of {heads}")
     if isinstance(dropout, bool) or not isinstance(dropout, int | float) or not 0 <= dropout < 1:
         raise FedamdError(f"model.dropout must be a number from 0 to below 1, not {dropout!r}")
-    return Transformer(*_tokens("transformer", dataset), width, heads, hidden, layers, dropout)
+    symbols, every_token = _tokens("transformer", dataset)
+    weights = symbols * width + layers * width * (4 * width + 2 * hidden)
+    _refuse_larger_than_memory(weights, width=width, hidden=hidden, layers=layers)
+    return Transformer(symbols, every_token, width, heads, hidden, layers, dropout)
 
 
 def _mlp(
@@ -119,8 +128,10 @@ def _mlp(
     hidden: int = 100,  # width of the hidden layer
 ) -> nn.Module:
     _whole("hidden", hidden)
+    inputs = dataset.inputs[0].numel()
     outputs = dataset.classes or dataset.targets[0].numel()  # where nothing is classified, the numbers to predict
-    return MLP(dataset.inputs[0].numel(), hidden, outputs)
+    _refuse_larger_than_memory((inputs + outputs) * hidden, hidden=hidden)
+    return MLP(inputs, hidden, outputs)
 
 
 def _softmax(dataset: Dataset) -> nn.Module:
@@ -177,6 +188,12 @@ def _whole(name: str, value: int) -> None:
         raise FedamdError(f"model.{name} must be a whole number of at least 1, not {value!r}")
 
 
+def _refuse_larger_than_memory(weights: int, **options: int) -> None:
+    """Before any of it is made: training has the weights, their flat vector x and a gradient of it in memory."""
+    told = " and ".join(f"model.{name} = {value}" for name, value in options.items())
+    refuse_what_cannot_fit(f"the {3 * weights:,} numbers of training with {told}", 3 * weights, "choose less", 4)
+
+
 def _divisor(groups: int) -> int:
     _whole("groups", groups)
     if 64 % groups:
@@ -224,7 +241,7 @@ def _adopted(name: str, found: Any) -> Model:
         raise FedamdError(f"{name} is a {type(found).__name__}, not a function that makes a model")
 
     def make(dataset: Dataset, **options: Any) -> nn.Module:
-        given = {"dataset": dataset} if "dataset" in inspect.signature(found).parameters else {}
+        given = {"dataset": dataset} if "dataset" in parameters_of(name, found) else {}
         check_options(f"model {name}", found, options, given)
         with at_work(f"the model {name} cannot be made"):
             model = found(**given, **options)

@@ -79,6 +79,9 @@ class TraceSampler(AvailableSampler):
 
     path: str
 
+    def __post_init__(self) -> None:
+        read_trace(Path(self.path))  # a mistake in it is told before anything runs
+
     def reachable(self, t: int, seed: int, client: int) -> bool:  # noqa: ARG002  a trace has no chance in it
         """By the file."""
         spans = read_trace(Path(self.path)).get(client, ())

@@ -17,11 +17,12 @@ from fedamd.algorithms.by_theory import WORDS
 from fedamd.data import SOURCES
 from fedamd.data.partition import PARTITIONERS, Partitioner
 from fedamd.errors import FedamdError
+from fedamd.files import is_text
 from fedamd.models import MODELS
 from fedamd.oracles.catalogue import ORACLES
 from fedamd.registry import import_object, importable, is_object_path
 from fedamd.runs.making import make, refuse_booleans, sentence
-from fedamd.runs.toml import read_toml, to_toml
+from fedamd.runs.toml import DEEPEST, read_toml, to_toml
 
 __all__ = ["Config", "Section", "load_config", "parse_setting", "to_toml"]
 
@@ -276,12 +277,22 @@ def load_config(
     for key, value in sorted((changes or {}).items(), key=lambda change: not change[0].endswith(".name")):
         _put(raw, key, value)  # names first: naming another thing drops the options of the former one
     try:
+        _refuse_what_is_no_text(raw)
         refuse_booleans(raw, {name: field.default for name, field in Config.model_fields.items()})
         return Config.model_validate(raw, context={"stored": stored})
     except ValidationError as error:
         raise FedamdError(f"{where}: {sentence(error, Config)}") from None
     except FedamdError as error:
         raise FedamdError(f"{where}: {error}") from None
+
+
+def _refuse_what_is_no_text(value: Any) -> None:
+    """A path from the command line may be bytes that are not UTF-8, and could not be written down."""
+    if isinstance(value, str) and not is_text(value):
+        raise FedamdError(f"{value!r} is not text in UTF-8")
+    if isinstance(value, Mapping | list | tuple):
+        for one in (*value, *value.values()) if isinstance(value, Mapping) else value:
+            _refuse_what_is_no_text(one)
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
@@ -304,6 +315,8 @@ def _deep_copy(raw: Mapping[str, Any]) -> dict[str, Any]:
 def _put(raw: dict[str, Any], key: str, value: Any) -> None:
     """raw["a"]["b"] = value for the key "a.b"; a new name leaves no options of what was named before."""
     *sections, last = key.split(".")
+    if len(sections) > DEEPEST:
+        raise FedamdError(f"{key[:40]}… has {len(sections) + 1} parts, and no key has so many")
     for name in sections:
         raw = raw.setdefault(name, {})
         if not isinstance(raw, dict):

@@ -1,6 +1,5 @@
 """From a config to the things it names: data, clients, model, method, and the point x_0 where training starts."""
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -21,6 +20,7 @@ from fedamd.errors import FedamdError
 from fedamd.metrics import Measure, find_metric, measure_for
 from fedamd.oracles.hidden_state import refuse_hidden_state
 from fedamd.oracles.objective import Objective, flat_parameters, own_copy
+from fedamd.registry import parameters_of
 from fedamd.runs.config import Config, refuse_given
 from fedamd.runs.evaluation import Evaluation, hold_out
 from fedamd.runs.given import given_sections
@@ -145,7 +145,7 @@ def load_data(config: Config, device: torch.device | None = None, dtype: torch.d
 def data_options(config: Config) -> tuple[tuple[str, Any], ...]:
     """What the data set is made with: configs of the same data and options share it."""
     refuse_given(config.data, "dataset")
-    accepts = inspect.signature(SOURCES.find(config.data.name, "data.name").read).parameters
+    accepts = parameters_of("data.name", SOURCES.find(config.data.name, "data.name").read)
     own = {name: getattr(config, name) for name in ("clients", "seed") if name in accepts}
     given = {name: tuple(one) if isinstance(one, list) else one for name, one in config.data.options.items()}
     return tuple(sorted((own | given).items()))

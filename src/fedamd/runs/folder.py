@@ -27,7 +27,7 @@ from typing import Any
 
 from fedamd.engines.disk_store import DiskStore
 from fedamd.errors import FedamdError, FedamdWarning
-from fedamd.files import exclusively, is_debris, make_folder, read_text, write_text
+from fedamd.files import exclusively, is_debris, is_text, make_folder, read_text, write_text
 from fedamd.registry import importable
 from fedamd.runs import checkpoint
 from fedamd.runs.config import Config, load_config, to_toml
@@ -39,6 +39,7 @@ from fedamd.runs.records import Record
 from fedamd.runs.run import Run
 from fedamd.runs.sealed import FORMAT, is_sealed_toml, read_json, sealed_json, sealed_toml
 from fedamd.runs.summary import Summary, summarise
+from fedamd.runs.toml import LIMIT
 from fedamd.runs.trust import refuse_foreign_code, signature
 
 CONFIG, ENVIRONMENT, METRICS = "config.toml", "environment.json", "metrics.jsonl"
@@ -221,7 +222,7 @@ class Folder:
 
     def settings(self) -> dict[str, Any]:
         """What config.toml says, which nobody may have changed by hand."""
-        text = read_text(self.path / CONFIG)
+        text = read_text(self.path / CONFIG, LIMIT)
         if self.sealed and not is_sealed_toml(text):
             raise FedamdError(
                 f"{self.path / CONFIG} is not as it was written: undo the change; what may change in a run that has "
@@ -288,6 +289,8 @@ def refuse_taken(path: Path) -> None:
     """What is in a folder is left alone: a new run wants a new one, or one in which none came to be."""
     if path.exists() and not path.is_dir():
         raise FedamdError(f"{path} is a file: choose another --out")
+    if not is_text(str(path)):  # safetensors cannot read what would be written there
+        raise FedamdError(f"{str(path)!r} is not text in UTF-8: choose another --out")
     if not path.exists() or all(is_debris(inside) or _only_begun(inside) for inside in path.iterdir()):
         return
     resume = f", or continue the run in it with --resume {path}" if (path / CONFIG).exists() else ""

@@ -3,14 +3,17 @@
 import json
 import weakref
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from fedamd.data.base import Clients, Dataset, Partition
 from fedamd.errors import FedamdError
+from fedamd.files import read_text
 from fedamd.oracles.objective import trainable
 from fedamd.runs.checkpoint import tensor_digest
+from fedamd.runs.config import Config
 from fedamd.runs.experiment import Experiment
 from fedamd.runs.sealed import digest
 
@@ -25,6 +28,7 @@ _WORDS = {
     "given": "the objects given for its sections",
     "data": "the data",
     "model": "the model",
+    "files": "what a file says of the clients",
 }
 _digests: dict[int, str] = {}  # of data sets that are alive: many runs may share one
 
@@ -36,6 +40,7 @@ def identity(settings: Mapping[str, Any], given: Mapping[str, str], experiment: 
         "given": dict(given),
         "data": _data(experiment.dataset, experiment.clients),
         "model": parameter_shapes(experiment.model),
+        "files": _files(experiment.config),
     }
 
 
@@ -48,7 +53,7 @@ def settings_digest(settings: Mapping[str, Any]) -> str:
 def refuse_other(begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """A run goes on with what it began with, or not at all."""
     for part, words in _WORDS.items():
-        if begun.get(part) != now[part]:
+        if begun.get(part) != now[part] and (part in begun or part != "files"):  # earlier versions did not note them
             raise FedamdError(f"{words} changed since it was written{_how(begun.get(part), now[part])}")
 
 
@@ -67,6 +72,12 @@ def _data(dataset: Dataset, clients: Clients) -> dict[str, Any]:
         if isinstance(clients, Partition)
         else None,  # it follows from the config
     }
+
+
+def _files(config: Config) -> dict[str, str]:
+    """The files that say when clients are there, and how fast they are."""
+    named = [one for one in (config.devices, *config.sampler.options.values()) if isinstance(one, str)]
+    return {one: digest(read_text(Path(one))) for one in named if Path(one).is_file()}
 
 
 def _content(dataset: Dataset) -> str:

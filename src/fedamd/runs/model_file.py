@@ -9,6 +9,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from fedamd.errors import FedamdError
+from fedamd.files import refuse_special
 from fedamd.oracles.objective import load_parameters, trainable
 from fedamd.runs import checkpoint
 
@@ -47,6 +48,7 @@ def load_weights(model: nn.Module, path: Path) -> None:
 def _tensors(path: Path) -> Mapping[str, Tensor]:
     if path.suffix != ".safetensors":
         raise FedamdError(f"{path}: weights are read from .safetensors files, which run no code; convert it first")
+    refuse_special(path)
     try:
         with safe_open(path, framework="pt", device="cpu") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  not a dict

@@ -12,6 +12,7 @@ from fedamd.errors import FedamdError
 from fedamd.files import refuse_special
 
 LIMIT = 1 << 20  # bytes of a config
+DEEPEST = 100  # parts of a key: the time for a key grows with the square of them
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -20,7 +21,10 @@ def read_toml(path: Path) -> dict[str, Any]:
             refuse_special(path)
         if path.stat().st_size > LIMIT:
             raise FedamdError(f"{path} is larger than {LIMIT >> 20} MB, and a config is a short text")
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        if any(key.count(".") > DEEPEST for key in re.split(r"[=,\n]", text)):
+            raise FedamdError(f"{path} has keys of more than {DEEPEST} parts")
+        return tomllib.loads(text)
     except FileNotFoundError:
         raise FedamdError(f"there is no config file {path}") from None
     except IsADirectoryError:

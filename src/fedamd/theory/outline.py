@@ -8,7 +8,7 @@ from typing import Any
 from fedamd.theory import constant, sequential
 from fedamd.theory.costs import fedamd_constant, fedamd_sequential
 from fedamd.theory.probability import anchor_probability, some_miner
-from fedamd.theory.problem import Problem
+from fedamd.theory.problem import Problem, countable
 
 # Stands for what is not given: none of the numbers below depends on it. (L_σ = 0 makes η_l's limit 1/(2√6·K·L).)
 _UNIT: dict[str, Any] = {"K": 1, "b_small": 1, "L": 1.0, "L_sigma": 0.0, "sigma": 0.0, "delta": 1.0, "epsilon": 0.5}
@@ -21,7 +21,11 @@ def outline(given: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     η_s goes with the largest η_l that the theorems admit for a large enough K, 1/(2√6·K·L); their product times K·L is
     given beside it. `given` has M and A at least, by the names of `Problem`.
     """
-    problem = Problem(**_UNIT, **{name: given[name] for name in _USED if name in given})
+    with countable():
+        return _settled(Problem(**_UNIT, **{name: given[name] for name in _USED if name in given}))
+
+
+def _settled(problem: Problem) -> dict[str, dict[str, float]]:
     exact = replace(problem, version="proved")
     p = anchor_probability(problem)
     return {

@@ -14,7 +14,7 @@ from fedamd.theory import constant, constant_pl, costs, sequential
 from fedamd.theory.costs import BITS_PER_VALUE, Speeds
 from fedamd.theory.methods import BVR_L_SGD, CONSTANT, SEQUENTIAL, TABLE1, VR_MARINA, Method
 from fedamd.theory.probability import anchor_probability
-from fedamd.theory.problem import Problem, Proved, whole
+from fedamd.theory.problem import Problem, Proved, countable, whole
 from fedamd.theory.resolve import theory_rates
 
 COSTS = ("rounds", "gradients", "bits", "seconds")  # what a user may pay for
@@ -64,7 +64,8 @@ def plan(problem: Problem, cost: str = "rounds", speeds: Speeds | None = None) -
         raise FedamdError(f"{cost} depend on the size of the model: give d, its number of parameters")
     if cost == "seconds" and speeds is None:
         raise FedamdError("seconds depend on the clients: give bandwidth (bits/s) and compute (samples/s)")
-    entries = [evaluate(method, problem, speeds) for method in TABLE1]
+    with countable():
+        entries = [evaluate(method, problem, speeds) for method in TABLE1]
     return Plan(problem, cost, sorted(entries, key=lambda entry: _price(entry, cost)))
 
 

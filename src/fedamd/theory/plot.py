@@ -11,7 +11,7 @@ from fedamd.theory.costs import Speeds
 from fedamd.theory.methods import CONSTANT
 from fedamd.theory.planner import evaluate, plan
 from fedamd.theory.probability import anchor_probability
-from fedamd.theory.problem import Problem
+from fedamd.theory.problem import Problem, countable
 
 Values = NDArray[np.float64]
 UNITS = {
@@ -62,7 +62,8 @@ def plot_cost(problem: Problem, path: str | Path, cost: str = "rounds", speeds: 
 def cost_curve(problem: Problem, cost: str, speeds: Speeds | None = None) -> tuple[Values, Values]:
     """p between 0 and 1, denser near 1 where p* of large cohorts lies, and FedAMD's cost at each."""
     grid = np.union1d(np.linspace(0.02, 0.98, 193), 1 - np.geomspace(0.02, 1e-3, 60))
-    entries = [evaluate(CONSTANT, replace(problem, p=float(p)), speeds) for p in grid]
+    with countable():
+        entries = [evaluate(CONSTANT, replace(problem, p=float(p)), speeds) for p in grid]
     if entries[0].violations:
         raise FedamdError("nothing to draw for FedAMD: " + "; ".join(entries[0].violations))
     prices = [getattr(entry, cost) for entry in entries]

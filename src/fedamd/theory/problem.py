@@ -4,6 +4,8 @@ Symbols are the paper's (§4); ASCII names where it has Greek or primed ones: `b
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -154,6 +156,17 @@ class Problem(Setting):
 def whole(value: float) -> int:
     """The next integer of at least 1; a value that is an integer but for floating-point error counts as one."""
     return max(1, math.ceil(value * (1 - 1e-12)))
+
+
+@contextmanager
+def countable() -> Iterator[None]:
+    """Numbers whose bounds no float can hold are refused in words."""
+    try:
+        yield
+    except (OverflowError, ZeroDivisionError):
+        raise FedamdError(
+            "the constants are too large, too small or too far apart: the bounds they give are beyond 1e308"
+        ) from None
 
 
 def _require(holds: bool, otherwise: str) -> None:

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from fedamd.errors import FedamdError
+from fedamd.files import read_text
 from fedamd.flower.app.mailbox import Mailbox
 from fedamd.flower.version import READS_WHOLE
 
@@ -167,9 +168,9 @@ class Roster:
 def read_keys(path: Path) -> dict[int, bytes]:
     """The file of public keys: client → key, in the form in which Flower reports it."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise FedamdError(f"federation.keys: cannot read {path}: {error.strerror}") from None
+        lines = read_text(path).splitlines()
+    except FedamdError as error:
+        raise FedamdError(f"federation.keys: {error}") from None
     keys: dict[int, bytes] = {}
     for number, line in enumerate(lines, start=1):
         if not line.strip() or line.startswith("#"):

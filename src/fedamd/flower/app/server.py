@@ -6,7 +6,6 @@ stopped, killed or crashed it goes on from the last checkpoint: only the round i
 
 import contextlib
 import fcntl
-import json
 import logging
 import secrets
 import sys
@@ -36,6 +35,7 @@ from fedamd.runs.config import Config
 from fedamd.runs.experiment import Experiment
 from fedamd.runs.folder import CONFIG, Folder
 from fedamd.runs.run import Run
+from fedamd.runs.sealed import read_json, sealed_json
 from fedamd.runs.session import Session
 
 log = logging.getLogger("fedamd.flower")
@@ -168,9 +168,11 @@ def _sole_server(path: Path) -> Iterator[None]:
 def _identity(path: Path) -> tuple[str, int]:
     """The run's name and the number of this start, on disk before the first message is sent."""
     file = path / IDENTITY
-    known: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    name, epoch = known.get("run", secrets.token_hex(8)), known.get("epoch", 0) + 1
-    write_text(file, json.dumps({"run": name, "epoch": epoch}) + "\n")
+    known = read_json(file, "run", "epoch") if file.exists() else {"run": secrets.token_hex(8), "epoch": 0}
+    if not isinstance(known["epoch"], int):
+        raise FedamdError(f"{file} is damaged: the number of this start is no number")
+    name, epoch = str(known["run"]), known["epoch"] + 1
+    write_text(file, sealed_json({"run": name, "epoch": epoch}))
     return name, epoch
 
 

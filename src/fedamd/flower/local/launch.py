@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import tempfile
 import time
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from fedamd.flower.local import mark, processes
 from fedamd.flower.local.loopback import CONNECTION, Loopback
 from fedamd.registry import importable, is_object_path
 from fedamd.runs.folder import SUMMARY, Folder
+from fedamd.runs.toml import read_toml
 
 Show = Callable[[str], None]
 _LEFT_HERE = shutil.ignore_patterns("runs", "__pycache__", ".*")  # of an app's folder
@@ -47,12 +47,9 @@ def read_app(path: Path) -> Flat:
     folder, or beside the file, can be named in them, and travel with the run."""
     importable(path if path.is_dir() else path.parent)
     file = path / "pyproject.toml" if path.is_dir() else path
-    try:
-        raw: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FedamdError(f"there is no {file}: give a TOML file, or the folder of a Flower app") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise FedamdError(f"{file} cannot be read: {error}") from None
+    if not file.exists():
+        raise FedamdError(f"there is no {file}: give a TOML file, or the folder of a Flower app")
+    raw = read_toml(file)
     if path.is_dir():
         raw = raw.get("tool", {}).get("flwr", {}).get("app", {}).get("config", {})
     return flatten(raw)

@@ -28,8 +28,10 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from fedamd.errors import FedamdError
+from fedamd.files import sync_file
 from fedamd.flower.node import private_flwr
 from fedamd.flower.node.private_flwr import Message, ObjectTree
+from fedamd.runs.sealed import read_json
 
 log = logging.getLogger("fedamd.node")
 
@@ -70,7 +72,7 @@ class Identity:
     def __init__(self, folder: Path, name: str, given: Path | None) -> None:
         self._file = folder / f"{name}.node.json"
         self._lock = _locked(folder / f"{name}.lock")
-        kept: dict[str, Any] = json.loads(self._file.read_text(encoding="utf-8")) if self._file.exists() else {}
+        kept = _kept(self._file)
         self.node_id: int | None = kept.get("node")
         self.given = given is not None
         self.key = _read_key(given) if given else _own_key(kept.get("key"))
@@ -82,7 +84,17 @@ class Identity:
         new = self._file.with_suffix(".new")
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             json.dump({"node": node_id, "key": pem.decode()}, file)
+        sync_file(new)
         new.replace(self._file)
+
+
+def _kept(file: Path) -> dict[str, Any]:
+    """What is known of the node that this client was; a damaged file makes it a new one."""
+    try:
+        return read_json(file, "node", "key") if file.exists() else {}
+    except FedamdError as error:
+        log.warning("this client connects as a new node: %s", error)
+        return {}
 
 
 @contextlib.contextmanager

@@ -18,7 +18,6 @@ Every other file of the folder is a setting, and its name is the file's:
 
 import dataclasses
 import inspect
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +28,7 @@ from fedamd.algorithms.space import Choice, Linear, Log, Range, Space
 from fedamd.errors import FedamdError
 from fedamd.registry import suggestion
 from fedamd.runs.config import Config, load_config
+from fedamd.runs.toml import read_toml
 
 METHODS = "methods.toml"
 _RANGES: dict[str, type[Log] | type[Linear]] = {"log": Log, "linear": Linear}
@@ -174,7 +174,4 @@ def _holds(where: Range, value: Any) -> bool:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise FedamdError(f"cannot read {path}: {error}") from None
+    return read_toml(path)

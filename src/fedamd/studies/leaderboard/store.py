@@ -15,6 +15,7 @@ from statistics import fmean
 from typing import Any
 
 from fedamd.errors import FedamdError
+from fedamd.files import read_text
 from fedamd.runs.run import Run
 from fedamd.studies.paper.store import machine, per_round
 
@@ -34,7 +35,7 @@ class Store:
         self.folder = folder
         self._lines: dict[tuple[str, bool], Line] = {}
         for path in sorted(folder.glob("*.jsonl")):
-            for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            for number, text in enumerate(read_text(path).splitlines(), start=1):
                 self._take(text, f"{path}, line {number}")
 
     def get(self, declared: Mapping[str, Any], curve: bool = False) -> Line | None:

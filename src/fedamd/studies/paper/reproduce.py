@@ -19,6 +19,7 @@ from typing import Any
 from fedamd.data import where
 from fedamd.engines.base import Engine
 from fedamd.errors import FedamdError
+from fedamd.files import make_folder
 from fedamd.registry import choose
 from fedamd.runs.api import engine_for
 from fedamd.runs.config import Config, load_config
@@ -58,6 +59,7 @@ class Protocol:
     def __post_init__(self) -> None:
         if self.rates not in (None, *SEARCHES):
             raise FedamdError(f"rates: should be {' or '.join(SEARCHES)}, not {self.rates}")
+        load_config({}, {"rounds": self.rounds, "device": self.device})  # what is wrong with them is told here
 
 
 @lru_cache(maxsize=1 << 14)  # whoever reads a store asks again and again
@@ -179,6 +181,7 @@ class _Runner:
         problem = (configs[0].data.name, configs[0].model.name)
         if problem not in self.engines:
             self.engines[problem] = engine_for(runs[0].experiment)
+        make_folder(self.store.folder)  # only now that nothing is refused; where it cannot be, hours would be lost
         Session(runs, self.engines[problem], as_sinks(self.listen), interrupted=self.interrupted).run()
         return [run for run in runs if run.status != "running"]
 

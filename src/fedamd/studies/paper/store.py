@@ -45,6 +45,8 @@ class Store:
         self.folder = folder
         self._grid: dict[str, Entry] = {}  # runs of a grid: their summaries
         self._curves: dict[str, Entry] = {}  # runs over seeds: their curves too
+        if folder.exists() and not folder.is_dir():
+            raise FedamdError(f"{folder} is a file: choose another --out")
         for path in sorted(folder.glob("*.jsonl")):
             self._read(path)
 
