@@ -166,7 +166,7 @@ def test_wrong_lists(lists, complaint, labelled, tmp_path):
 def test_wrong_files_of_lists(content, complaint, labelled, tmp_path):
     path = tmp_path / "owners.json"
     path.write_bytes(content)
-    with pytest.raises(FedamdError, match=f"owners.json {complaint}"):
+    with pytest.raises(FedamdError, match=rf"owners\.json:? {complaint}"):
         partitioner("lists", source=path)(labelled(3, 2), 2, 0)
 
 
