@@ -58,7 +58,7 @@ class Judge:
                 noted = any(issubclass(one.category, FedamdWarning) for one in said)
                 ending = "identical, from the checkpoint before" if noted else "identical"
                 self._count(ending if same else "wrong", None if same else f"{case}: another result")
-            except (REFUSED, OSError) as error:
+            except (*REFUSED, OSError) as error:
                 self._count("refused in words")
                 self.refusals.append(f"{case}: {error}")
             except Exception:
@@ -186,25 +186,29 @@ def _true() -> bool:
 def mutations(scratch: Path, limit: int, seed: int, only: str | None) -> Told:
     """Bits flipped, files cut, lengthened, emptied, deleted and exchanged; a half-done run and a finished one."""
     told: Told = {"wrong": [], "workloads": {}}
-    works = {name: work for name, work in chosen(only).items() if name in ("run", "disk")}
+    works = {name: work for name, work in chosen(only).items() if name in ("run", "disk", "memory")}
     for name, work in works.items():
         whole = scratch / f"{name}-whole"
         whole.mkdir()
         work.begin(whole, _nothing)
         _settle(whole)
-        truth = work.left(whole)
-        files = sorted(path for path in (whole / "run").iterdir() if not path.name.endswith("-shm"))
+        (inside,) = whole.iterdir()
+        truth = True if work.acknowledged else work.left(whole)
+        files = sorted(path for path in inside.iterdir() if not path.name.endswith("-shm"))
         chance = random.Random(f"{seed} {name} mutations")
         judge, over, number = Judge(), PATIENCE.share(len(works)), 0
         while number < limit // len(works) and not over():
             number += 1
             folder = scratch / "mutated"
             shutil.copytree(whole, folder)
-            path = folder / "run" / chance.choice(files).name
+            path = folder / inside.name / chance.choice(files).name
             how = _mutate(path, chance, files)
-            judge.outcomes["found by verify"] += not _fine(folder / "run")
             case = f"{name}, mutation {number}: {path.name} {how}"
-            judge(case, partial(work.go_on, folder), partial(work.left, folder), truth)
+            if work.acknowledged:  # what is still there must be what was written
+                judge(case, partial(work.go_on, folder), _true, True)
+            else:
+                judge.outcomes["found by verify"] += not _fine(folder / inside.name)
+                judge(case, partial(work.go_on, folder), partial(work.left, folder), truth)
             shutil.rmtree(folder)
         told["wrong"] += judge.wrong
         told["workloads"][name] = {"mutations": number, **judge.outcomes}

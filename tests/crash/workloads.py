@@ -13,7 +13,7 @@ from fedamd.campaigns.compare import compare, contestants
 from fedamd.campaigns.grid import Grid
 from fedamd.campaigns.sweep import plan, sweep
 from fedamd.errors import FedamdError
-from fedamd.flower.app.memory import Memory
+from fedamd.flower.app.memory import LostVersion, Memory
 from fedamd.runs.experiment import build_experiment
 from fedamd.runs.folder import default_folder  # noqa: F401  imported before anything is watched
 from fedamd.runs.run import Run
@@ -119,7 +119,7 @@ def store_left(folder: Path) -> Any:
 def memory_begin(folder: Path, mark: Mark = lambda _: None) -> None:
     memory = Memory(folder / "client", 0, "run")
     for number in range(1, 5):
-        memory.write(number, {"a": torch.full((3,), float(number))}, keep=(number - 1, number - 2))
+        memory.write(number, {"a": torch.full((3,), float(number))}, max(0, number - 1), max(0, number - 2))
         mark(number)
 
 
@@ -143,4 +143,4 @@ WORKLOADS = {
     "store": Workload(store_begin, store_go_on, store_left),
     "memory": Workload(memory_begin, memory_go_on, memory_left, acknowledged=True),
 }
-REFUSED = FedamdError
+REFUSED = (FedamdError, LostVersion)

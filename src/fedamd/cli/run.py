@@ -79,16 +79,14 @@ def _train(
     from fedamd.report.tensorboard import TensorBoardListener
     from fedamd.runs.api import resume, run
     from fedamd.runs.config import Config, load_config
-    from fedamd.runs.folder import CONFIG, ENVIRONMENT, Folder, default_folder
+    from fedamd.runs.folder import default_folder
     from fedamd.runs.progress import Progress
 
     if resumed and (config or out):
         raise FedamdError(
             "--resume takes its config from the run's folder: give neither a config file nor --out with it"
         )
-    if config and not trust and config.name == CONFIG and config.with_name(ENVIRONMENT).exists():
-        Folder(config.parent).refuse_foreign_code()
-    settled = None if resumed else load_config(config, changes)
+    settled = None if resumed else load_config(config, changes, trust=trust)
     folder = resumed or out or default_folder(settled or Config())
     announce_theory([settled] if settled else [], quiet)
     with ExitStack() as listening:

@@ -23,6 +23,7 @@ from fedamd.oracles.catalogue import ORACLES
 from fedamd.registry import import_object, importable, is_object_path
 from fedamd.runs.making import make, refuse_booleans, sentence
 from fedamd.runs.toml import DEEPEST, read_toml, to_toml
+from fedamd.runs.trust import refuse_code_of_a_foreign_run
 
 __all__ = ["Config", "Section", "load_config", "parse_setting", "to_toml"]
 
@@ -242,7 +243,7 @@ class Config(BaseModel):
 
     def changed(self, changes: Mapping[str, Any]) -> "Config":
         """With other values for some dotted keys; what nobody has set is still open."""
-        return load_config(self.model_dump(mode="json", exclude_unset=True), changes)
+        return load_config(self.model_dump(mode="json", exclude_unset=True), changes, stored=self._stored)
 
     def told(self, sections: Mapping[str, Mapping[str, Any]]) -> "Config":
         """With these whole sections in place of its own."""
@@ -265,14 +266,18 @@ def load_config(
     changes: Mapping[str, Any] | None = None,
     *,
     stored: bool = False,
+    trust: bool = False,
 ) -> Config:
     """A config from a TOML file or a dictionary, with dotted keys changed on top; every mistake is a `FedamdError`.
 
-    Modules beside the file can be named in it. `stored` reads the config of a run for what it says, importing nothing.
+    Modules beside the file can be named in it. `stored` reads the config of a run for what it says, importing nothing;
+    otherwise code that is named in the folder of a run of somebody else is imported with `trust` alone.
     """
     where = str(source) if isinstance(source, str | Path) else "the configuration"
     raw = read_toml(Path(source)) if isinstance(source, str | Path) else _deep_copy(source or {})
     if isinstance(source, str | Path) and not stored:
+        if not trust:
+            refuse_code_of_a_foreign_run(Path(source), raw)
         importable(Path(source).parent)
     for key, value in sorted((changes or {}).items(), key=lambda change: not change[0].endswith(".name")):
         _put(raw, key, value)  # names first: naming another thing drops the options of the former one

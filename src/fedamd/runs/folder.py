@@ -121,7 +121,7 @@ class Folder:
             self.refuse_foreign_code()
         for folder in [] if stored else self.environment().get("modules", []):
             importable(Path(folder))
-        return load_config(self.path / CONFIG, changes, stored=stored)
+        return load_config(self.path / CONFIG, changes, stored=stored, trust=True)
 
     def refuse_foreign_code(self) -> None:
         """What the config names is not imported where somebody else made the folder."""

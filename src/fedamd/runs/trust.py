@@ -15,6 +15,7 @@ from typing import Any
 
 from fedamd.errors import FedamdError
 from fedamd.registry import is_object_path
+from fedamd.runs.sealed import read_json
 
 
 def own_code(settings: Mapping[str, Any]) -> list[str]:
@@ -38,8 +39,15 @@ def refuse_foreign_code(path: Path, settings: Mapping[str, Any], told: Mapping[s
     if not expected or not hmac.compare_digest(expected.encode(), str(told.get("signature", "")).encode()):
         raise FedamdError(
             f"{path} was made elsewhere and names code of its own ({', '.join(code)}), which going on would run: "
-            "look at that code, then say --trust (in Python: trust=True)"
+            "look at that code, then say --trust (in Python: trust=True), or take the config to a folder of your own"
         )
+
+
+def refuse_code_of_a_foreign_run(config: Path, settings: Mapping[str, Any]) -> None:
+    """The same for a config file that lies in the folder of a run."""
+    environment = config.with_name("environment.json")
+    if environment.exists():
+        refuse_foreign_code(config.parent, settings, read_json(environment))
 
 
 def _paths(value: Any) -> Iterator[str]:

@@ -41,7 +41,7 @@ def test_a_line_is_an_entrant(board):
         ("small.toml", "trials = 3", "", "trials is missing"),
         ("small.toml", "trials = 3", "trails = 3", "unknown key trails (did you mean trials?)"),
         ("small.toml", "cohort = 3", "cohort = 30", "small.toml: the configuration: cohort"),
-        ("small.toml", "title", "= title", "cannot read"),
+        ("small.toml", "title", "= title", "not valid TOML"),
     ],
 )
 def test_mistakes(board, file, old, new, message):

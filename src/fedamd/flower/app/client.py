@@ -113,7 +113,7 @@ class Participant:
                 held.write([self.client], {name: vector.to(self.device)[None] for name, vector in before.items()})
             replies = self._play(instruction, role, held)
             after = {name: stack[0] for name, stack in held.tensors().items() if name != "clients"}
-            memory.write(header.number, after, keep=(header.accepted, header.durable))
+            memory.write(header.number, after, header.accepted, header.durable)
         except (LostVersion, StaleInstruction) as refusal:
             return Answer(header.number, {}, refusal=f"{type(refusal).__name__}: {refusal}")
         return self._answer(instruction, replies)
