@@ -18,6 +18,7 @@ from fedamd.errors import FedamdError, at_work
 from fedamd.registry import choose, import_object
 
 Compute = Callable[[Tensor, Tensor], Any]
+Parts = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Metric:
     compute: Compute
     higher_is_better: bool = True
     classifies: bool | None = None  # True: needs classes; False: needs targets that are numbers; None: takes either
+    parts: Parts | None = None  # of a mean over samples: every sample's sum, and how many numbers that is of
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> float:
         """The number; NaN where it is not defined for these samples."""
@@ -82,8 +84,14 @@ def predicted_classes(outputs: Tensor, targets: Tensor) -> Tensor:
 
 def accuracy(outputs: Tensor, targets: Tensor) -> Tensor:
     """The share of samples classified right; targets of −100 do not count."""
+    return _mean(_right(outputs, targets))
+
+
+def _right(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """How many of every sample's targets are predicted right, and how many it has."""
     real = targets != -100
-    return (predicted_classes(outputs, targets) == targets)[real].double().mean()
+    right = (predicted_classes(outputs, targets) == targets) & real
+    return _sums(right), _sums(real)
 
 
 def f1(outputs: Tensor, targets: Tensor) -> float:
@@ -123,12 +131,32 @@ def _area(scores: Tensor, positive: Tensor) -> float:
 
 def mse(outputs: Tensor, targets: Tensor) -> Tensor:
     """The mean squared error."""
-    return (outputs.reshape(targets.shape).double() - targets.double()).square().mean()
+    return _mean(_squares(outputs, targets))
+
+
+def _squares(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    errors = (outputs.reshape(targets.shape).double() - targets.double()).square()
+    return _sums(errors), _sums(torch.ones_like(errors))
 
 
 def mae(outputs: Tensor, targets: Tensor) -> Tensor:
     """The mean absolute error."""
-    return (outputs.reshape(targets.shape).double() - targets.double()).abs().mean()
+    return _mean(_distances(outputs, targets))
+
+
+def _distances(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    errors = (outputs.reshape(targets.shape).double() - targets.double()).abs()
+    return _sums(errors), _sums(torch.ones_like(errors))
+
+
+def _sums(values: Tensor) -> Tensor:
+    """Of every sample's numbers."""
+    return values.reshape(len(values), -1).double().sum(-1)
+
+
+def _mean(parts: tuple[Tensor, Tensor]) -> Tensor:
+    sums, counts = parts
+    return sums.sum() / counts.sum()
 
 
 def r2(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -138,11 +166,11 @@ def r2(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 METRICS: dict[str, Metric] = {
-    "accuracy": Metric("accuracy", accuracy, classifies=True),
+    "accuracy": Metric("accuracy", accuracy, classifies=True, parts=_right),
     "f1": Metric("f1", f1, classifies=True),
     "auc": Metric("auc", auc, classifies=True),
-    "mse": Metric("mse", mse, higher_is_better=False, classifies=False),
-    "mae": Metric("mae", mae, higher_is_better=False, classifies=False),
+    "mse": Metric("mse", mse, higher_is_better=False, classifies=False, parts=_squares),
+    "mae": Metric("mae", mae, higher_is_better=False, classifies=False, parts=_distances),
     "r2": Metric("r2", r2, classifies=False),
 }
 

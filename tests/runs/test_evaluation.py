@@ -9,7 +9,11 @@ import torch
 import fedamd
 from fedamd.data.base import ClientTests, Dataset, Partition
 from fedamd.errors import FedamdError
-from fedamd.runs.evaluation import hold_out, spread
+from fedamd.oracles.objective import Objective
+from fedamd.runs.client_scores import ClientScores
+from fedamd.runs.config import load_config
+from fedamd.runs.evaluation import Evaluation, hold_out, spread
+from fedamd.runs.experiment import build_experiment
 
 
 def test_the_spread_over_clients() -> None:
@@ -49,6 +53,28 @@ def test_a_client_keeps_a_sample_to_train_on_and_nothing_to_test_is_refused() ->
     assert tests.owners.tolist() == [0]
     with pytest.raises(FedamdError, match=r"test_share = 0\.1 leaves no client a test sample"):
         hold_out(numbers(3), Partition.of([[0, 1], [2]]), 0.1, seed=0)
+
+
+@pytest.mark.parametrize("lacking", [(), (2,)])
+def test_native_code_scores_clients_as_the_forward_pass_does(lacking: tuple[int, ...]) -> None:
+    """Five clients with about 40 tests each, and samples of nobody; client 2 may have none."""
+    config = load_config({"data": {"name": "digits"}, "clients": 5, "cohort": 2, "model": {"name": "mlp", "hidden": 7}})
+    experiment = build_experiment(config)
+    owners = torch.arange(280).remainder(7).sub(2).clamp_min(-1)
+    for client in lacking:
+        owners[owners == client] = -1
+    data = experiment.dataset
+    tests = ClientTests(data.inputs[:280], data.targets[:280], owners)
+    objective = Objective(experiment.model, data.classes)
+    native, plain = (Evaluation(objective, data, [], tests, native=native) for native in (True, False))
+    if ClientScores.made(objective.model, data, tests) is None:
+        pytest.skip("there is no native library")
+    found, expected = native.on_clients(experiment.x0), plain.on_clients(experiment.x0)
+    assert found.keys() == expected.keys() == {"loss", "accuracy"}
+    for name in found:
+        for value, wanted in zip(found[name]["values"], expected[name]["values"], strict=True):
+            assert value == (None if wanted is None else pytest.approx(wanted, rel=1e-4))
+    assert [value is None for value in found["loss"]["values"]] == [client in lacking for client in range(5)]
 
 
 class Line(torch.nn.Module):

@@ -1,12 +1,14 @@
 """What is measured beyond test loss and accuracy: the config's metrics, and every client's own held-out data.
 
 Both are computed from the model's outputs on all samples at once, one forward pass in pieces, by PyTorch on the run's
-device; an engine's own evaluation (loss and accuracy) stays as fast as its oracle is.
+device; an engine's own evaluation (loss and accuracy) stays as fast as its oracle is, and so does that of clients where
+nothing else is asked for and native code takes the model.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -16,8 +18,9 @@ from fedamd import draw
 from fedamd.data.base import Clients, ClientTests, Dataset, Partition
 from fedamd.draw import Purpose
 from fedamd.errors import FedamdError, at_work
-from fedamd.metrics import Metric, accuracy
+from fedamd.metrics import METRICS, Metric
 from fedamd.oracles.objective import Objective
+from fedamd.runs.client_scores import ClientScores, samples_of
 
 _PIECE = 2500  # samples in one forward pass
 _SHOWN = 10_000  # with more clients than these, their own values are not recorded, only how they are spread
@@ -33,6 +36,19 @@ class Evaluation:
     dataset: Dataset
     metrics: Sequence[Metric]
     tests: ClientTests | None = None
+    native: bool = False  # whether native code may score the clients
+
+    @cached_property
+    def _rows(self) -> list[Tensor]:
+        assert self.tests is not None
+        return samples_of(self.tests.owners)
+
+    @cached_property
+    def _scores(self) -> ClientScores | None:
+        """Where loss and accuracy are all that is wanted."""
+        if not self.native or self.metrics or self.tests is None:
+            return None
+        return ClientScores.made(self.objective.model, self.dataset, self.tests)
 
     def on_test_set(self, x: Tensor) -> dict[str, float]:
         """Every metric that the engine does not measure anyway."""
@@ -45,20 +61,22 @@ class Evaluation:
         """Loss, accuracy and every metric, as they are spread over the clients that have tests of their own."""
         if self.tests is None:
             return {}
-        losses, outputs = self._forward(x, self.tests.inputs, self.tests.targets)
-        owners = self.tests.owners
-        order = owners.argsort(stable=True)
-        first = int((owners < 0).sum())  # samples of nobody come first
-        counts = torch.bincount(owners[owners >= 0]).tolist()
-        pieces = torch.split(order[first:], counts)
-        measured: dict[str, list[float]] = {"loss": [_mean(losses[piece]) for piece in pieces]}
-        for metric in (*([_ACCURACY] if self.dataset.classes else []), *self.metrics):
-            measured[metric.name] = [
-                self._on_client(metric, client, outputs, piece) if len(piece) else math.nan
-                for client, piece in enumerate(pieces)
-            ]
-        better = {metric.name: metric.higher_is_better for metric in (_ACCURACY, *self.metrics)}
+        measured = self._by_forward_pass(x, self.tests) if self._scores is None else self._scores.at(x)
+        better = {metric.name: metric.higher_is_better for metric in (METRICS["accuracy"], *self.metrics)}
         return {name: spread(values, better.get(name, False)) for name, values in measured.items()}
+
+    def _by_forward_pass(self, x: Tensor, tests: ClientTests) -> dict[str, list[float]]:
+        losses, outputs = self._forward(x, tests.inputs, tests.targets)
+        measured = {"loss": _means(losses, torch.ones_like(losses), tests.owners)}
+        for metric in (*([METRICS["accuracy"]] if self.dataset.classes else []), *self.metrics):
+            if metric.parts is not None:
+                measured[metric.name] = _means(*metric.parts(outputs, tests.targets), tests.owners)
+            else:
+                measured[metric.name] = [
+                    self._on_client(metric, client, outputs, own) if len(own) else math.nan
+                    for client, own in enumerate(self._rows)
+                ]
+        return measured
 
     def _on_client(self, metric: Metric, client: int, outputs: Tensor, own: Tensor) -> float:
         assert self.tests is not None
@@ -73,7 +91,11 @@ class Evaluation:
         return torch.cat(losses), torch.cat(outputs)
 
 
-_ACCURACY = Metric("accuracy", accuracy)
+def _means(sums: Tensor, counts: Tensor, owners: Tensor) -> list[float]:
+    """Every client's Σ sums / Σ counts over its samples; NaN where it has nothing to count."""
+    own = owners >= 0
+    totals = (torch.bincount(owners[own], weights=values[own].double()) for values in (sums, counts))
+    return torch.div(*totals).tolist()
 
 
 def spread(values: Sequence[float], higher_is_better: bool) -> Spread:
@@ -121,10 +143,6 @@ def hold_out(dataset: Dataset, clients: Clients, share: float, seed: int) -> tup
 def finite(measured: Mapping[str, float]) -> dict[str, float | None]:
     """None for what is not a finite number."""
     return {name: value if math.isfinite(value) else None for name, value in measured.items()}
-
-
-def _mean(values: Tensor) -> float:
-    return float(values.mean()) if len(values) else math.nan
 
 
 def _brief(value: float) -> float | None:

@@ -72,7 +72,9 @@ class Experiment:
         """What is measured beside test loss and accuracy."""
         named = [name for name in self.config.metrics if name != "accuracy" or not self.dataset.classes]
         metrics = [find_metric(name, self.dataset.classes) for name in named]
-        return Evaluation(Objective(self.model, self.dataset.classes), self.dataset, metrics, self.tests)
+        objective = Objective(self.model, self.dataset.classes)
+        native = self.config.oracle in ("auto", "native")
+        return Evaluation(objective, self.dataset, metrics, self.tests, native)
 
     def __post_init__(self) -> None:
         """What steers and measures is built with the rest, so that a mistake in it is told before anything runs."""

@@ -95,6 +95,10 @@ class NativeOracle(Oracle):
         """f(x; B) alone: a forward pass."""
         return self._score(x, self._train, batch)[0]
 
+    def score(self, x: Tensor, samples: "_Data") -> tuple[Tensor, Tensor]:
+        """Mean loss and accuracy over these samples, other than the data set's; see `in_lanes`."""
+        return self._score(x, samples, None)
+
     def evaluate(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean loss and accuracy over the whole test set."""
         if self._test.count == 0:
@@ -153,6 +157,13 @@ def _library() -> ctypes.CDLL:
     declare(library, "fedamd_score", pointer, _Data, _Batches, pointer, pointer, pointer)
     library.fedamd_destroy.argtypes, library.fedamd_destroy.restype = [pointer], None
     return library
+
+
+def in_lanes(inputs: Tensor, targets: Tensor) -> "_Data":
+    """Samples that are scored again and again."""
+    samples = _Data.of(inputs, targets)
+    samples.arrange()
+    return samples
 
 
 def visible_cpus() -> int:
