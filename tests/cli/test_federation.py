@@ -157,6 +157,19 @@ def test_up_says_how_to_stop_and_leaves_nothing_behind(tmp_path: Path, number: s
 
 @pytest.mark.slow
 @pytest.mark.flower
+@pytest.mark.timeout(300)
+def test_a_local_run_goes_on_with_what_its_clients_held(tmp_path: Path, config: Path) -> None:
+    out = tmp_path / "out"
+    said = fedamd("run", str(config), "--local", "--out", str(out))
+    assert said.startswith("starting the SuperLink\nstarting 3 clients\n"), "from the first second on"
+    fedamd("run", str(config), "--local", "--out", str(out), "--set", "rounds=4")
+    records = Folder.open(out).metrics()
+    assert [record.round for record in records] == [-1, 0, 1, 2, 3]
+    assert all(record.extras["lost"] == record.extras["renewed"] == record.missing == 0 for record in records)
+
+
+@pytest.mark.slow
+@pytest.mark.flower
 def test_a_local_run_that_is_told_to_end_leaves_nothing_behind(tmp_path: Path, config: Path) -> None:
     with Command(tmp_path, "run", str(config), "--local", "--out", str(tmp_path / "out")) as run:
         run.wait_until(lambda: list(tmp_path.glob("fedamd-federation-*/logs/client-2.log")))

@@ -11,9 +11,12 @@ from torch import nn
 from fedamd.errors import FedamdError
 from fedamd.flower.app.settings import read_settings
 from fedamd.flower.app.task import FederatedTask, from_config, load_task
+from fedamd.flower.local.inprocess import run_in_process
+from fedamd.flower.local.launch import read_app
 from fedamd.oracles.objective import flat_parameters
 from fedamd.runs.config import load_config
 from fedamd.runs.experiment import build_experiment
+from fedamd.runs.folder import Folder
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "flower_digits"
 
@@ -64,9 +67,17 @@ def test_what_is_no_task_is_refused() -> None:
         load_task(settled, settings)
 
 
-def test_the_task_of_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fedamd.flower.local.launch import read_app
+@pytest.mark.slow
+def test_the_example_learns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """To the end of its rounds: with a larger step it would be at a third by then."""
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    run_in_process(EXAMPLE, read_app(EXAMPLE) | {"federation.folder": str(tmp_path / "run")})
+    records = Folder.open(tmp_path / "run").metrics()
+    assert len(records) == 21
+    assert records[-1].metrics["accuracy"] > 0.7
 
+
+def test_the_task_of_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(EXAMPLE))
     monkeypatch.delitem(sys.modules, "task", raising=False)
     settled, settings = read_settings(read_app(EXAMPLE))

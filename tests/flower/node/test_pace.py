@@ -2,6 +2,7 @@
 
 import itertools
 
+import pytest
 from flower_support import Clock
 
 from fedamd.flower.node.pace import IDLE, TOGETHER, TOGETHER_WHEN_DUE, Pace
@@ -67,10 +68,15 @@ def test_a_run_that_becomes_faster_is_followed() -> None:
     assert last < 0.4
 
 
-def test_no_node_asks_more_rarely_than_flowers_own() -> None:
+@pytest.mark.parametrize(("nodes", "due", "later", "idle"), [(200, 2, 10, 10), (1000, 10, 10, 30), (5000, 10, 10, 30)])
+def test_many_nodes_ask_rarely_but_not_ever_more_rarely(nodes: int, due: float, later: float, idle: float) -> None:
     clock = Clock()
-    pace = of_a_run(clock, 1000)
-    assert pace.pause() == IDLE
+    pace = of_a_run(clock, nodes)
+    assert pace.pause() == due
+    clock.sleep(55)
+    assert pace.pause() == later
+    clock.sleep(10)
+    assert pace.pause() == idle
 
 
 def test_a_node_that_has_heard_nothing_for_a_minute_rests() -> None:

@@ -161,7 +161,10 @@ def _sole_server(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise FedamdError(f"another server is at work on the run in {path}: wait for it, or stop it") from None
+            raise FedamdError(
+                f"another server is at work on the run in {path}: wait for it, or stop it by Ctrl-C where it is "
+                "followed, or by `flwr stop` with the number that `fedamd federation status` shows"
+            ) from None
         yield
 
 

@@ -3,8 +3,8 @@
 Flower has no way to be told, so nodes ask. A question costs the SuperLink 3 to 5 ms of processor time. Rounds of a run
 take about the same time, so a node does not ask before a good part of the usual time since its last answer is over,
 then often for a while, then more and more rarely. All nodes of a run together ask at most 100 times a second while a
-message is due, and 20 times a second while none is, however many they are, as long as none has to wait longer than
-Flower's own pace: 3 s, which is the pace when no run is on.
+message is due, and 20 times a second while none is, up to 1,000 nodes and to 200: none waits longer than 10 s. Where no
+run is on, a node asks every 3 s, as Flower's own does, or as rarely as a tenth of that if its last run was a large one.
 """
 
 import random
@@ -14,7 +14,8 @@ from collections.abc import Callable
 
 TOGETHER = 20.0  # questions a second of all nodes of a run
 TOGETHER_WHEN_DUE = 100.0
-IDLE = 3.0  # seconds between two questions when nothing happens
+SLOWEST = 10.0  # seconds between two questions in a run, at most
+IDLE, SLOWEST_IDLE = 3.0, 30.0  # … when nothing happens, for a few nodes and for many
 _SHORTEST = 0.02
 _EARLY = 0.6  # share of the usual time before which no message is due
 _FINE = 0.1  # share of the usual time between two questions when one is
@@ -32,14 +33,15 @@ class Pace:
     ) -> None:
         self._now = now
         self._jitter = jitter
-        self._shortest = self._longest = IDLE
+        self._shortest = self._longest = self._idle = IDLE
         self._answered = -float("inf")
         self._gaps: deque[float] = deque(maxlen=3)  # from an answer to the next message
 
     def one_of(self, nodes: int) -> None:
         """This node is one of so many that take part in a run; it begins."""
-        self._shortest = min(max(nodes / TOGETHER_WHEN_DUE, _SHORTEST), IDLE)
-        self._longest = min(max(nodes / TOGETHER, 2 * _SHORTEST), IDLE)
+        self._shortest = min(max(nodes / TOGETHER_WHEN_DUE, _SHORTEST), SLOWEST)
+        self._longest = min(max(nodes / TOGETHER, 2 * _SHORTEST), SLOWEST)
+        self._idle = min(max(nodes / TOGETHER, IDLE), SLOWEST_IDLE)
         self._gaps.clear()
 
     def found_a_message(self) -> None:
@@ -54,9 +56,9 @@ class Pace:
         """Seconds until the next question."""
         silence = self._now() - self._answered
         if silence >= _ACTIVE:
-            return IDLE * self._jitter()
+            return self._idle * self._jitter()
         usual = min(self._gaps, default=0.0)  # the shortest: a client is not in every round
         if (early := _EARLY * usual - silence) > self._shortest:
-            return min(early, IDLE) * self._jitter()
+            return min(early, self._idle) * self._jitter()
         wanted = max(self._shortest, _FINE * usual, _GROWTH * (silence - 2 * usual))
         return min(wanted, self._longest) * self._jitter()
