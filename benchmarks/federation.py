@@ -5,11 +5,14 @@
     python benchmarks/federation.py --stock --rounds 4        … with Flower's own SuperNodes
     python benchmarks/federation.py --clients 20
     python benchmarks/federation.py --clients 2 --hidden 133334 --rounds 6      10⁷ parameters, FedAvg
-    (--file keeps the SuperLink's state in a file instead of in memory)
+    python benchmarks/federation.py --bars                    all of these but --stock, as a table of what is aimed at
+    (--file keeps the SuperLink's state in a file instead of in memory; --requests counts the requests it gets, which
+    makes it write a line for each)
 
 Starts a SuperLink and clients on 127.0.0.1. Seconds are the median over the rounds after the second; processor time is
-read from /proc at the end of the second round and at the end of the run; memory is the proportional share (PSS) of all
-processes at the end. The load average says how quiet the machine was. Prints JSON.
+read from /proc at the end of the second round and at the end of the run. Memory is told twice: the proportional share
+(PSS) of all processes at the end, where what several share is counted once, and the largest resident size (RSS) that
+any process of a kind ever had. The load average says how quiet the machine was. Prints JSON.
 """
 
 import argparse
@@ -19,7 +22,6 @@ import re
 import statistics
 import tempfile
 import threading
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,7 @@ from fedamd.flower.local.loopback import Loopback
 from fedamd.runs.folder import Folder
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "flower_digits"
+LARGEST = re.compile(r"VmHWM:\s+(\d+) kB")
 REQUEST = re.compile(r'"POST /v1/([a-z/-]+) HTTP')
 SKIPPED = 2  # rounds in which data and models are still being loaded
 PROGRAMS = {  # a word of its command line → what it is called here
@@ -42,6 +45,14 @@ PROGRAMS = {  # a word of its command line → what it is called here
     "flower.node.forkserver": "worker",
     "federation\0client": "node",
 }
+
+
+BARS: list[tuple[str, dict[str, Any], dict[str, float]]] = [
+    ("4 clients", {}, {"seconds_per_round": 0.5, "missing": 0, "cpu_seconds_per_message": 0.3}),
+    ("4 clients, TLS and keys", {"tls": True}, {"seconds_per_round": 0.6, "missing": 0}),
+    ("20 clients", {"clients": 20}, {"seconds_per_round": 2.5, "missing": 0, "megabytes_per_client": 400}),
+    ("10⁷ parameters, 2 clients", {"clients": 2, "hidden": 133_334, "rounds": 8}, {"seconds_per_round": 5}),
+]
 
 
 def settings(clients: int, rounds: int, hidden: int | None, out: Path) -> dict[str, Any]:
@@ -59,8 +70,19 @@ def settings(clients: int, rounds: int, hidden: int | None, out: Path) -> dict[s
     return flatten(raw) | own
 
 
-def measure(clients: int, rounds: int, hidden: int | None, tls: bool, stock: bool, file: bool) -> dict[str, object]:
+def measure(
+    clients: int = 4,
+    rounds: int = SKIPPED + 20,
+    hidden: int | None = None,
+    tls: bool = False,
+    stock: bool = False,
+    file: bool = False,
+    requests: bool = False,
+) -> dict[str, Any]:
     """Run once and read the clocks."""
+    if requests:
+        os.environ["FLWR_LOG_LEVEL"] = "DEBUG"
+    on_clients = ("node", "worker", *(("SuperNode", "executor") if stock else ()))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         out = folder / "run"
@@ -68,13 +90,13 @@ def measure(clients: int, rounds: int, hidden: int | None, tls: bool, stock: boo
         with (
             processes.leaving_on_signals(),
             Loopback(folder / "up", clients, tls, stock=stock, in_memory=not file) as up,
+            Watcher(up, out) as watcher,
         ):
-            watcher = Watcher(up.mark, out)
             wanted = settings_for(up.folder, settings(clients, rounds, hidden, out))
-            status = run_on(up_in(up.folder), source, wanted)
+            status = run_on(up_in(up.folder), source, wanted, lambda _: None)
             cpu, messages = watcher.spent()
             memory = megabytes(processes.marked(up.mark))
-            requests = Counter(REQUEST.findall(read(f"{up.folder}/logs/superlink.log")))
+            asked = watcher.requests()
         records = [record for record in Folder.open(out).metrics() if record.round >= SKIPPED]
     return {
         "status": status,
@@ -84,11 +106,10 @@ def measure(clients: int, rounds: int, hidden: int | None, tls: bool, stock: boo
         "missing": sum(record.missing for record in records),
         "cpu_seconds_per_message": round(sum(cpu.values()) / max(messages, 1), 3),
         "cpu_seconds_per_message_by_program": {name: round(t / max(messages, 1), 3) for name, t in cpu.items()},
+        "megabytes_per_client": round(sum(memory[name] for name in on_clients) / clients),
         "megabytes": {name: round(total) for name, total in memory.items()},
-        "megabytes_per_client": round(
-            sum(memory[name] for name in ("node", "worker", "SuperNode", "executor")) / clients
-        ),
-        "requests_per_round": {path: round(n / len(records), 1) for path, n in requests.most_common()},
+        "largest_resident_megabytes": {name: round(size) for name, size in watcher.largest.items()},
+        **({"requests_per_round": {path: round(n / len(records), 1) for path, n in asked}} if requests else {}),
         "load_average": os.getloadavg()[0],
     }
 
@@ -96,13 +117,28 @@ def measure(clients: int, rounds: int, hidden: int | None, tls: bool, stock: boo
 class Watcher:
     """Reads the processor's clocks in the background, so that those of processes that end are known, too."""
 
-    def __init__(self, mark: str, out: Path) -> None:
-        self._mark = mark
+    def __init__(self, up: Loopback, out: Path) -> None:
+        self._mark = up.mark
+        self._log = f"{up.folder}/logs/superlink.log"
         self._out = out
         self._last: dict[int, tuple[str, float]] = {}
         self._start: Counter[str] = Counter()
-        self._from = 0
-        threading.Thread(target=self._watch, daemon=True).start()
+        self._from = self._log_from = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self.largest: dict[str, float] = {}
+
+    def __enter__(self) -> "Watcher":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def requests(self) -> list[tuple[str, int]]:
+        """To the SuperLink since the second round, by what was asked."""
+        return Counter(REQUEST.findall(read(self._log)[self._log_from :])).most_common()
 
     def spent(self) -> tuple[Counter[str], int]:
         """Processor seconds by program since the second round, and how many messages were answered in them."""
@@ -112,16 +148,18 @@ class Watcher:
 
     def _watch(self) -> None:
         begun = False
-        while True:
+        while not self._stop.wait(0.3):
             self._look()
             if not begun and (self._out / "metrics.jsonl").exists() and len(Folder(self._out).metrics()) > SKIPPED:
                 begun, self._from, self._start = True, answered(self._out), self._totals()
-            time.sleep(0.3)
+                self._log_from = len(read(self._log))
 
     def _look(self) -> None:
         for pid in processes.marked(self._mark):
             for program, seconds in processor_seconds([pid]).items():
                 self._last[pid] = (program, seconds)
+                peak = LARGEST.search(read(f"/proc/{pid}/status"))
+                self.largest[program] = max(self.largest.get(program, 0), int(peak[1]) / 1024 if peak else 0)
 
     def _totals(self) -> Counter[str]:
         totals: Counter[str] = Counter()
@@ -167,11 +205,28 @@ def read(path: str) -> str:
         return ""
 
 
+def bars() -> None:
+    """What is aimed at, and what was measured."""
+    print("| what | bar | measured | load average |\n|---|---:|---:|---:|", flush=True)
+    for what, options, limits in BARS:
+        found = measure(**options)
+        for name, limit in limits.items():
+            row = f"| {what}: {name.replace('_', ' ')} | ≤ {limit} | {found[name]} | {found['load_average']:.1f} |"
+            print(row, flush=True)
+        if "hidden" in options:
+            sizes = ", ".join(f"{name} {size}" for name, size in found["largest_resident_megabytes"].items())
+            print(f"| {what}: largest resident megabytes | – | {sizes} | |", flush=True)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=SKIPPED + 20)
     parser.add_argument("--hidden", type=int, default=None)
-    for flag in ("--tls", "--stock", "--file"):
+    for flag in ("--tls", "--stock", "--file", "--requests", "--bars"):
         parser.add_argument(flag, action="store_true")
-    print(json.dumps(measure(**vars(parser.parse_args())), indent=2))
+    words = vars(parser.parse_args())
+    if words.pop("bars"):
+        bars()
+    else:
+        print(json.dumps(measure(**words), indent=2))
