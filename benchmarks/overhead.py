@@ -18,7 +18,7 @@ from statistics import median
 from typing import Any
 
 from fedamd.algorithms.base import Algorithm
-from fedamd.bench import METHODS, Training, Workload
+from fedamd.bench import METHODS, BenchedModel, Training
 from fedamd.engines import make_engine
 from fedamd.oracles.native.oracle import NativeOracle
 
@@ -74,7 +74,7 @@ def shares(calls: list[Call]) -> dict[str, float]:
     }
 
 
-def measure(work: Workload, algorithm: Algorithm, rounds: int) -> dict[str, float]:
+def measure(work: BenchedModel, algorithm: Algorithm, rounds: int) -> dict[str, float]:
     """The median shares over the rounds, the first few left out."""
     training = Training(work, make_engine("vector", "native", work.model, work.dataset), algorithm)
     with calls_timed() as calls:
@@ -91,7 +91,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--model", choices=("lenet5", "mlp"), default="lenet5")
     options = parser.parse_args()
-    work = Workload.of(options.model)
+    work = BenchedModel.of(options.model)
     for name, algorithm in METHODS.items():
         found = measure(work, algorithm, options.rounds)
         print(f"{name:22s}" + "".join(f"{part} {100 * share:4.1f} %   " for part, share in found.items()))

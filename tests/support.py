@@ -121,7 +121,7 @@ def simulate(
     engine: Engine | None = None,
     listen: Listener = lambda *_: None,
 ) -> Run:
-    """The run after its last round: `.state`, `.records`, `.ledger`, `.start_up`, `.site.held`."""
+    """The run after its last round: `.state`, `.records`, `.ledger`, `.start_up`, `.site.store`."""
     one = Run(experiment(algorithm, dataset, rounds, cohort, seed, failure_rate, x0))
     drive([one], engine or reference_engine(one.experiment), listen)
     return one
@@ -163,7 +163,7 @@ def witness(algorithm: Algorithm, dataset: Dataset, rounds: int, **how: Any) -> 
 
 def held(run: Run, name: str) -> Tensor:
     """What every client holds under this name, (M, d)."""
-    return run.site.held.read(name, range(run.config.clients), run.state.x)
+    return run.site.store.read(name, range(run.config.clients), run.state.x)
 
 
 def trajectory(algorithm: Algorithm, dataset: Dataset, rounds: int, **how: Any) -> Tensor:

@@ -42,6 +42,16 @@ def test_packages_do_not_import_each_other_in_circles():
     assert graph == {}
 
 
+def test_public_classes_have_names_of_their_own():
+    """Whoever reads a class's name knows which one it is."""
+    homes = {}
+    for path in FILES:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(path.relative_to(ROOT).as_posix())
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
+
+
 def test_runs_are_driven_from_one_place():
     importing = re.compile(r"rounds import .*\bdrive\b")
     users = [path.relative_to(ROOT).as_posix() for path in FILES if importing.search(path.read_text(encoding="utf-8"))]

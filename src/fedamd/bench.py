@@ -41,7 +41,7 @@ _BASE = "plain loop"  # what ratios are taken to
 
 
 @dataclass(frozen=True)
-class Workload:
+class BenchedModel:
     """A model and its data, dealt out to the clients."""
 
     model: nn.Module
@@ -49,7 +49,7 @@ class Workload:
     owned: list[Tensor]
 
     @classmethod
-    def of(cls, model: str) -> "Workload":
+    def of(cls, model: str) -> "BenchedModel":
         dataset = load("fashion-mnist") if where("fashion-mnist") else _random_images()
         clients = Iid()(dataset, CLIENTS, 0)
         net = LeNet5(1, 28, 28, 10) if model == "lenet5" else MLP(784, 100, 10)
@@ -59,7 +59,7 @@ class Workload:
 class PlainLoop:
     """What one writes first: for each client, load the model, loop over batches, autograd."""
 
-    def __init__(self, work: Workload) -> None:
+    def __init__(self, work: BenchedModel) -> None:
         self._work = work
         self._net = work.model
         self._x = flat_parameters(work.model)
@@ -123,10 +123,10 @@ class PlainLoop:
             parameter.sub_(gradient, alpha=RATE)
 
 
-class Rounds:
+class BenchedRounds:
     """The same phases through an engine: whole exchanges, batches drawn and replies accepted."""
 
-    def __init__(self, work: Workload, engine: Engine) -> None:
+    def __init__(self, work: BenchedModel, engine: Engine) -> None:
         self._engine = engine
         self._x = flat_parameters(work.model)
         self._site = Site(0, Iid()(work.dataset, CLIENTS, 0), MemoryStore())
@@ -155,7 +155,7 @@ class Training:
 
     ROUNDS = 2  # at once: one of anchors and one of miners where they alternate
 
-    def __init__(self, work: Workload, engine: Engine, algorithm: Algorithm) -> None:
+    def __init__(self, work: BenchedModel, engine: Engine, algorithm: Algorithm) -> None:
         config = load_config({"clients": CLIENTS, "cohort": COHORT, "rounds": 10**9}, {})
         experiment = build_experiment(config, dataset=work.dataset, model=work.model, algorithm=algorithm)
         self._run = Run(experiment)
@@ -192,9 +192,9 @@ def bench(
     model: str = "lenet5", repetitions: int = 9, announce: Callable[[str], None] = lambda _: None
 ) -> dict[str, Any]:
     """Seconds of every phase and every method's round on every path; the plain loop's over the fastest one's."""
-    work = Workload.of(model)
+    work = BenchedModel.of(model)
     engines = _engines(work, announce)
-    paths = {_BASE: PlainLoop(work)} | {name: Rounds(work, engine) for name, engine in engines.items()}
+    paths = {_BASE: PlainLoop(work)} | {name: BenchedRounds(work, engine) for name, engine in engines.items()}
     taken: dict[str, dict[str, list[float]]] = {}
     for phase in PHASES:
         announce(f"{model}: {phase}")
@@ -220,7 +220,7 @@ def bench(
     }
 
 
-def _engines(work: Workload, announce: Callable[[str], None]) -> dict[str, Engine]:
+def _engines(work: BenchedModel, announce: Callable[[str], None]) -> dict[str, Engine]:
     """Those that can run here."""
     found: dict[str, Engine] = {}
     ways = {"native": ("vector", "native"), "loop + autograd": ("loop", "autograd"), "vmap": ("vector", "autograd")}

@@ -111,11 +111,11 @@ def run_workload(
         settings["partition"] = {"name": "classes", "classes_per_client": work.classes_per_client}
     method = FedAvg(eta_l=work.eta_l, steps=work.steps, small_batch=work.batch)
     experiment = build_experiment(load_config(settings), dataset=data, model=build(work.model, data), algorithm=method)
-    choice = choose_engine("auto", "auto", experiment.model, experiment.dataset)
+    resolved = choose_engine("auto", "auto", experiment.model, experiment.dataset)
     ends: list[float] = []
     begun = time.perf_counter()
     clock = as_sinks(lambda *_: ends.append(time.perf_counter() - begun))
-    Session([Run(experiment)], choice.engine, clock).run()
+    Session([Run(experiment)], resolved.engine, clock).run()
     seconds = ends[-1]
     first, rest = ends[1] - ends[0], ends[-1] - ends[1]
     each = rest / (taken - 1) if taken > 1 else first
@@ -128,7 +128,7 @@ def run_workload(
         "machine": torch.cuda.get_device_name() if device.startswith("cuda") else platform.processor() or "CPU",
         "cores": torch.get_num_threads(),
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
-        **choice.facts(),
+        **resolved.facts(),
         "rounds": taken,
         "of": work.rounds,
         "seconds": seconds,

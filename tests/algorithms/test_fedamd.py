@@ -284,8 +284,8 @@ def test_the_bullseye_is_the_mean_of_the_cache(seed, cohort, p, failure_rate, st
         if cache == "server":
             v, seen = run.state.v, run.state.seen.flatten().bool()
         else:
-            v = run.site.held.read("v", range(5), run.state.x)
-            seen = ~torch.tensor(run.site.held.fresh(range(5)))
+            v = run.site.store.read("v", range(5), run.state.x)
+            seen = ~torch.tensor(run.site.store.fresh(range(5)))
         known = torch.ones(5, dtype=torch.bool) if start_up == "zeros" else seen
         mass = (w * known).unsqueeze(-1)
         expected = (mass * v).sum(0) / mass.sum() if known.any() else torch.zeros(3, dtype=torch.float64)

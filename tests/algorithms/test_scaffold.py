@@ -66,7 +66,7 @@ def test_zero_variates_are_fedavg(crowd):
 
     def forget(run, _):
         run.state = run.state.next(c=torch.zeros_like(run.state.c))
-        run.site.held.write(range(5), {"c": torch.zeros(5, 1, dtype=torch.float64)})
+        run.site.store.write(range(5), {"c": torch.zeros(5, 1, dtype=torch.float64)})
         points.append(run.state.x)
 
     points = []
@@ -104,7 +104,7 @@ def test_missing_replies_at_the_start(crowd):
 
     def look(run, record):
         if record.round == -1:
-            absent.extend(run.site.held.fresh(range(5)))
+            absent.extend(run.site.store.fresh(range(5)))
             wanted = [0.0 if gone else client_gradient(crowd, i, 0.0).item() for i, gone in enumerate(absent)]
             assert close(held(run, "c"), wanted)
             assert close(run.state.c, held(run, "c").mean(0))

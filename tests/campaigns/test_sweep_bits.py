@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fedamd.campaigns.grid import Grid
-from fedamd.campaigns.sweep import Plan, plan, sweep
+from fedamd.campaigns.sweep import SweepPlan, plan, sweep
 from fedamd.oracles.native.oracle import NativeOracle
 
 MIXED: dict[str, Any] = {  # clients from a handful of samples to hundreds
@@ -27,7 +27,7 @@ class Killed(BaseException):
     """Nothing may catch this: the process is gone."""
 
 
-def hashes(planned: Plan) -> dict[str, str]:
+def hashes(planned: SweepPlan) -> dict[str, str]:
     """SHA-256 of every run's final model."""
     return {
         folder.name: hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
@@ -54,7 +54,7 @@ def killed_after(records: int) -> Any:
     return listen
 
 
-def resumed_in_pieces(broken: Plan, widths: tuple[int, ...]) -> None:
+def resumed_in_pieces(broken: SweepPlan, widths: tuple[int, ...]) -> None:
     """12 runs: killed in the midst of round 2, and twice with some runs a checkpoint ahead of others."""
     for records, samples_at_once in zip((12 + 29, 17, 19), widths, strict=True):
         with pytest.MonkeyPatch.context() as patch:

@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("optuna")
 
 from fedamd.algorithms.space import Choice, Linear, Log
-from fedamd.campaigns.suggest import Sampler, Told, parse_range
-from fedamd.campaigns.tune import Budget, plan, tune
+from fedamd.campaigns.suggest import Suggester, Told, parse_range
+from fedamd.campaigns.tune import TuningBudget, plan, tune
 from fedamd.errors import FedamdError
 from fedamd.metrics import Measure
 from fedamd.report.tuning import write_page
@@ -76,7 +76,7 @@ def test_equal_gradients():
     costs = [{"gradient_samples": 30 * (t + 1), "bits_up": 0, "bits_down": 0} for t in range(5)]
     records = [Record(t, metrics={"accuracy": (t + 1) / 10}, costs=cost) for t, cost in enumerate(costs)]
     run = SimpleNamespace(status="running", records=records, experiment=SimpleNamespace(measure=Measure()))
-    budget = Budget.parse("gradients=100")
+    budget = TuningBudget.parse("gradients=100")
     assert budget.score(run, 0.5) == pytest.approx(0.1)
     assert budget.score(run, 1.0) == pytest.approx(0.3)
     assert budget.spent(records) == 150
@@ -97,11 +97,11 @@ def test_a_trial_that_diverges_is_shown_and_never_best(tmp_path):
 def test_the_sampler_depends_on_what_it_is_told_alone():
     space = {"x": Log(0.01, 1.0), "y": Linear(0.0, 1.0), "z": Choice(("a", "b"))}
     told = [Told({"x": 0.1, "y": n / 12, "z": "a"}, n / 12 if n % 2 else None, False) for n in range(12)]
-    first = Sampler(space, {}, seed=3).batch(1, 4, told)
-    again = Sampler(space, {}, seed=3)
+    first = Suggester(space, {}, seed=3).batch(1, 4, told)
+    again = Suggester(space, {}, seed=3)
     again.batch(0, 5, [])
     assert again.batch(1, 4, told) == first
-    assert Sampler(space, {}, seed=4).batch(1, 4, told) != first
+    assert Suggester(space, {}, seed=4).batch(1, 4, told) != first
 
 
 @pytest.mark.parametrize(
@@ -125,16 +125,16 @@ def test_ranges_that_are_none(text):
 @pytest.mark.parametrize("text", ["rounds", "rounds=-1", "rounds=x", "bits=inf"])
 def test_budgets_that_are_none(text):
     with pytest.raises(FedamdError, match=r"should be a cost and a number above 0"):
-        Budget.parse(text)
+        TuningBudget.parse(text)
 
 
 def test_mistakes(tmp_path):
     with pytest.raises(FedamdError, match="there is no 'money'"):
-        Budget.parse("money=3")
+        TuningBudget.parse("money=3")
     with pytest.raises(FedamdError, match=r"algorithm\.mu = 0\.1, which cannot run: .*algorithm\.mu: unknown key"):
         plan(SMALL, tmp_path, search={"algorithm.mu": Log(0.1, 1.0)})
     with pytest.raises(FedamdError, match="the budget is 10 rounds, but the config's runs end after 9"):
-        plan(SMALL, tmp_path, budget=Budget("rounds", 10.0))
+        plan(SMALL, tmp_path, budget=TuningBudget("rounds", 10.0))
 
 
 def test_another_tuning_is_refused(tmp_path):

@@ -63,7 +63,7 @@ def test_an_interrupted_sweep_ends_with_130_and_says_how_to_go_on(monkeypatch):
     result.entries[0].statuses[0] = "interrupted"
     monkeypatch.setattr("fedamd.campaigns.sweep.sweep", lambda *_: result)
     told = fedamd(*SMALL, "--grid", "seed=0", "--out", "here", code=130)
-    assert "go on with the same command and --out here" in told.stderr
+    assert "continue with the same command and --out here" in told.stderr
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from fedamd.runs import checkpoint
 from fedamd.runs.config import load_config, parse_setting
 from fedamd.runs.metrics import Metrics
 from fedamd.runs.sealed import read_json
-from fedamd.studies.paper.store import Store
+from fedamd.studies.paper.store import PaperStore
 
 fuzz = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 values = st.recursive(
@@ -89,7 +89,7 @@ def test_metrics_and_stores_of_results(lines, tmp_path):
         with in_words():
             Metrics(path, sealed).until(2)
     with in_words():
-        Store(tmp_path)
+        PaperStore(tmp_path)
 
 
 @fuzz

@@ -18,7 +18,7 @@ from fedamd.runs.experiment import build_experiment
 from fedamd.runs.folder import default_folder  # noqa: F401  imported before anything is watched
 from fedamd.runs.run import Run
 from fedamd.runs.sealed import read_json
-from fedamd.studies.paper.store import Store, config_hash
+from fedamd.studies.paper.store import PaperStore, config_hash
 
 CONFIG: dict[str, Any] = {
     "data": {"name": "quadratic", "samples": 2, "dimension": 3},
@@ -96,7 +96,7 @@ def entries() -> list[Run]:
 
 
 def store_begin(folder: Path, mark: Mark = lambda _: None) -> None:
-    store = Store(folder / "paper")
+    store = PaperStore(folder / "paper")
     for number, run in enumerate(entries()):
         store.add("figure", run, False, {"label": "x"})
         mark(number)
@@ -104,7 +104,7 @@ def store_begin(folder: Path, mark: Mark = lambda _: None) -> None:
 
 def store_go_on(folder: Path) -> None:
     """What is there is read; what is missing is made."""
-    store = Store(folder / "paper")
+    store = PaperStore(folder / "paper")
     known = {line["hash"] for line in store._grid.values()}
     for run in entries():
         if config_hash(run.config) not in known:

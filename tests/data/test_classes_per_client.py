@@ -1,11 +1,11 @@
-"""The proof by trial that whenever a deal exists, one is found, and that what is refused does not exist."""
+"""The proof by trial that whenever an assignment exists, one is found, and that what is refused does not exist."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedamd.data.classes_per_client import apportion, deal
+from fedamd.data.classes_per_client import apportion, assign_pieces
 from fedamd.data.seeding import generator
 from fedamd.errors import FedamdError
 
@@ -31,7 +31,7 @@ def test_every_client_gets_exactly_k_distinct_classes(counts, clients, k, seed):
     pieces = apportion(counts, clients, k, rng)
     assert sum(pieces) == clients * k
     assert all(1 <= piece <= min(clients, count) for piece, count in zip(pieces, counts, strict=True))
-    holders = deal(pieces, clients, k, rng)
+    holders = assign_pieces(pieces, clients, k, rng)
     assert [len(set(chosen.tolist())) for chosen in holders] == pieces
     assert np.bincount(np.concatenate(holders), minlength=clients).tolist() == [k] * clients
 
@@ -48,7 +48,7 @@ def test_chance_decides_between_equal_classes():
 
 def test_pairs_of_classes_are_random():
     """With 10 classes there are 45 pairs; 100 clients drawing at random meet most of them."""
-    holders = deal([20] * 10, clients=100, k=2, rng=generator(0))
+    holders = assign_pieces([20] * 10, clients=100, k=2, rng=generator(0))
     held = [frozenset(label for label in range(10) if m in holders[label]) for m in range(100)]
     assert len(set(held)) > 30
 

@@ -202,7 +202,7 @@ def test_the_signal_to_stop_is_obeyed_by_all_after_the_same_round(whole, tmp_pat
     wait_for_lines(folder, 40, job)
     job.send_signal(signal.SIGTERM)
     told, errors = job.communicate(timeout=100)
-    assert "go on with: fedamd run --resume" in told, errors
+    assert "continue with: fedamd run --resume" in told, errors
     assert "was lost" not in errors
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["status"] == "interrupted"

@@ -30,9 +30,9 @@ def curved() -> nn.Module:
 
 @pytest.mark.usefixtures("library")
 def test_the_fastest_that_takes_the_model_is_chosen():
-    choice = choose_engine("auto", "auto", plain(), DATA)
-    assert isinstance(choice.engine, VectorEngine)
-    assert choice.facts() == {
+    resolved = choose_engine("auto", "auto", plain(), DATA)
+    assert isinstance(resolved.engine, VectorEngine)
+    assert resolved.facts() == {
         "engine": "vector",
         "precision": "float32",
         "oracle": "native",
@@ -41,9 +41,9 @@ def test_the_fastest_that_takes_the_model_is_chosen():
 
 
 def test_why_a_faster_one_was_not_taken():
-    choice = choose_engine("auto", "auto", curved(), DATA)
-    assert isinstance(choice.engine, LoopEngine)
-    facts = choice.facts()
+    resolved = choose_engine("auto", "auto", curved(), DATA)
+    assert isinstance(resolved.engine, LoopEngine)
+    facts = resolved.facts()
     assert (facts["engine"], facts["oracle"]) == ("loop", "autograd")
     assert facts["passed_over"].keys() == {"native"}
     assert "Tanh() is none of the layers" in facts["passed_over"]["native"]
@@ -54,11 +54,11 @@ def test_a_missing_library_is_said_with_the_remedy_where_it_would_have_been_used
     with caplog.at_level(logging.WARNING, "fedamd"):
         choose_engine("auto", "auto", curved(), DATA)
         assert not caplog.messages
-        choice = choose_engine("auto", "auto", plain(), DATA)
+        resolved = choose_engine("auto", "auto", plain(), DATA)
     assert caplog.messages == [
         "this run is slower than it could be: for the oracle native, its library is not built; build it"
     ]
-    assert choice.facts() == {
+    assert resolved.facts() == {
         "engine": "loop",
         "precision": "float32",
         "oracle": "autograd",
@@ -80,19 +80,19 @@ class Halved(AutogradOracle):
 def test_an_oracle_that_computes_something_else_does_not_run(monkeypatch, caplog):
     monkeypatch.setitem(ORACLES._entries, "halved", Halved)
     with caplog.at_level(logging.WARNING, "fedamd"):
-        choice = choose_engine("loop", "halved", plain(), DATA)
+        resolved = choose_engine("loop", "halved", plain(), DATA)
     assert caplog.messages == [
         "the oracle halved does not compute this model: its gradient is 50.0% off autograd's in float64; using autograd"
     ]
-    assert choice.facts()["oracle"] == "autograd"
-    assert choice.facts()["passed_over"] == {"halved": "its gradient is 50.0% off autograd's in float64"}
+    assert resolved.facts()["oracle"] == "autograd"
+    assert resolved.facts()["passed_over"] == {"halved": "its gradient is 50.0% off autograd's in float64"}
 
 
 def test_objects_are_taken_as_they_are():
     oracle = Halved(plain(), DATA)
-    choice = choose_engine("auto", oracle, plain(), DATA)
-    assert choice.oracle is oracle
-    assert choice.facts()["oracle"] == "halved"
+    resolved = choose_engine("auto", oracle, plain(), DATA)
+    assert resolved.oracle is oracle
+    assert resolved.facts()["oracle"] == "halved"
     engine = LoopEngine(oracle)
     given = choose_engine(engine, "auto", plain(), DATA)
     assert given.engine is engine
@@ -106,9 +106,9 @@ def test_ones_own_oracle_by_its_path(tmp_path, monkeypatch):
         "mistake = 3\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    choice = choose_engine("auto", "own_oracle:Mine", curved(), DATA)
-    assert choice.facts()["oracle"] == "mine"
-    assert isinstance(choice.engine, VectorEngine)
+    resolved = choose_engine("auto", "own_oracle:Mine", curved(), DATA)
+    assert resolved.facts()["oracle"] == "mine"
+    assert isinstance(resolved.engine, VectorEngine)
     with pytest.raises(FedamdError, match="oracle: own_oracle:mistake is not a class of oracles"):
         make_engine("auto", "own_oracle:mistake", curved(), DATA)
 

@@ -69,7 +69,7 @@ def test_a_client_whose_reply_was_dropped_keeps_what_it_held():
 
     def note(run, record):
         oracle.broken = record.round == 1
-        held.append(run.site.held.read("v", range(3), run.state.x))
+        held.append(run.site.store.read("v", range(3), run.state.x))
         points.append(run.state.x.clone())
 
     run = simulate(
@@ -88,7 +88,7 @@ def test_a_client_whose_reply_was_dropped_keeps_what_it_held():
 
 def test_a_first_reply_that_is_dropped_leaves_the_client_fresh():
     run = simulate(FedAMD(pattern="1,0", cache="client"), THREE, rounds=1, engine=LoopEngine(FaultyOracle({1}, nan)))
-    assert run.site.held.fresh(range(3)) == [False, True, False]
+    assert run.site.store.fresh(range(3)) == [False, True, False]
 
 
 def test_a_role_that_got_only_bad_replies_three_times_in_a_row_has_diverged():

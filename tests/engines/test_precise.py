@@ -40,13 +40,13 @@ def test_bfloat16_is_for_products_not_for_parameters():
 def test_an_engine_computes_in_bfloat16_through_autograd():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 3))
-    choice = choose_engine("loop", "auto", model, DATA, precision="bf16")
-    assert isinstance(choice.engine, PreciseEngine)
-    assert choice.facts()["precision"] == "bf16"
-    assert choice.facts()["oracle"] == "autograd"
-    assert choice.facts()["passed_over"]["native"] == "it computes in float32"
+    resolved = choose_engine("loop", "auto", model, DATA, precision="bf16")
+    assert isinstance(resolved.engine, PreciseEngine)
+    assert resolved.facts()["precision"] == "bf16"
+    assert resolved.facts()["oracle"] == "autograd"
+    assert resolved.facts()["passed_over"]["native"] == "it computes in float32"
     x = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
-    (rough,), (fine,) = (engine.evaluate([x]) for engine in (choice.engine, LoopEngine(choice.oracle)))
+    (rough,), (fine,) = (engine.evaluate([x]) for engine in (resolved.engine, LoopEngine(resolved.oracle)))
     assert rough != fine
     assert rough == pytest.approx(fine, rel=0.05)
 

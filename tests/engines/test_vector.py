@@ -79,7 +79,7 @@ def assert_same(one: Run, other: Run, tolerance: float = 1e-10) -> None:
         plain, wanted = record.to_json(), twin.to_json()
         for key in plain.keys() - {"seconds", "extras"}:  # what an engine counts besides is its own affair
             assert plain[key] == pytest.approx(wanted[key], abs=tolerance), key
-    held, twin_held = one.site.held.tensors(), other.site.held.tensors()
+    held, twin_held = one.site.store.tensors(), other.site.store.tensors()
     order, twin_order = held.pop("clients").argsort(), twin_held.pop("clients").argsort()
     assert held.keys() == twin_held.keys()
     for name in held:
@@ -187,7 +187,7 @@ def test_a_bad_row_is_dropped_without_its_neighbours(labelled):
     finished(LoopEngine(oracle(looped)), looped)
     finished(VectorEngine(oracle(stacked), samples_at_once=100), stacked)
     assert stacked.records[0].rejected == 1
-    assert stacked.site.held.fresh(range(5)) == [False, False, True, False, False]
+    assert stacked.site.store.fresh(range(5)) == [False, False, True, False, False]
     assert_same(stacked, looped)
 
 

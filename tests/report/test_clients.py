@@ -4,13 +4,13 @@ from pathlib import Path
 
 import fedamd
 from fedamd.report.clients import client_bars, client_sections
-from fedamd.report.page import Bars, Curves, Section, Table, Text
+from fedamd.report.page import Bars, Curves, PageSection, Table, Text
 from fedamd.report.stored import StoredRun, read_runs
 from fedamd.runs.clients_file import SHOWN
 from fedamd.runs.config import Config, load_config
 
 
-def bars_of(*configs: Config) -> list[Section]:
+def bars_of(*configs: Config) -> list[PageSection]:
     return client_bars([StoredRun(Path("nowhere"), config, [], {}, None) for config in configs])
 
 

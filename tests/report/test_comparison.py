@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fedamd.metrics import Measure
-from fedamd.report.comparison import Column, comparison_table, tally
+from fedamd.report.comparison import MetricColumn, comparison_table, tally
 from fedamd.report.stored import read_runs
 from fedamd.runs.api import run
 
@@ -23,11 +23,11 @@ def test_a_row_for_every_method(trained: Train) -> None:
 
 def test_columns_mark_the_best_mean_over_seeds() -> None:
     """Means 2 and 3; ± is the sample standard deviation √((1² + 1²)/1) of (1, 3), which is 1.414."""
-    first, second, third = Column("n", "key", best=min).cells([[1, 3], [3, 3], [None, 1]])
+    first, second, third = MetricColumn("n", "key", best=min).cells([[1, 3], [3, 3], [None, 1]])
     assert (first.text, first.tone) == ("2 ± 1.414", "best")
     assert (second.text, second.tone) == ("3 ± 0", "")
     assert (third.text, third.value) == ("1 of 2", None)
-    (percent,) = Column("n", "key", Measure().text, max).cells([[0.125]])
+    (percent,) = MetricColumn("n", "key", Measure().text, max).cells([[0.125]])
     assert (percent.text, percent.tone) == ("12.50%", "")
 
 

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.image import imread
 
 from fedamd.campaigns.grid import Grid
-from fedamd.campaigns.sweep import Entry, Sweep
+from fedamd.campaigns.sweep import Sweep, SweepEntry
 from fedamd.metrics import Measure
 from fedamd.report.heatmap import draw_heatmap, heat
 from fedamd.runs.config import load_config
@@ -22,9 +22,9 @@ def swept(axes: dict[str, list[Any]], values: list[float | str], measure: Measur
     """A sweep whose settings came to these values, or ended with these words."""
     grid = Grid(axes)
     entries = [
-        Entry(point, load_config(None), [value], [])
+        SweepEntry(point, load_config(None), [value], [])
         if isinstance(value, str)
-        else Entry(point, load_config(None), ["finished"], [value])
+        else SweepEntry(point, load_config(None), ["finished"], [value])
         for point, value in zip(grid.points(), values, strict=True)
     ]
     return Sweep(grid, Path("nowhere"), measure, entries)

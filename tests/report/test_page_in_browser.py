@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fedamd.report.content import page_sections
-from fedamd.report.page import Curves, Picture, Section, Table, build_page, cell
+from fedamd.report.page import Curves, PageSection, Picture, Table, build_page, cell
 from fedamd.report.stored import read_runs
 from fedamd.runs.api import run
 
@@ -26,7 +26,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write(folder, page_sections(read_runs([folder])))
 
 
-def write(folder: Path, sections: list[Section]) -> str:
+def write(folder: Path, sections: list[PageSection]) -> str:
     path = folder / "page.html"
     path.write_text(build_page("Title", sections), encoding="utf-8")
     return path.as_uri()

@@ -1,4 +1,4 @@
-"""Folders of every format there was can be read, checked and gone on with."""
+"""Folders of every format there was can be read, checked and continued."""
 
 import shutil
 from pathlib import Path

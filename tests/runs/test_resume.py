@@ -221,7 +221,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     told, errors = process.communicate()
     assert process.returncode == 130
     assert errors == ""
-    assert f"go on with: fedamd run --resume {folder}" in told
+    assert f"continue with: fedamd run --resume {folder}" in told
     summary = json.loads((folder / "summary.json").read_text())
     done = summary["rounds"]
     assert summary["status"] == "interrupted"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sympy import Rational, symbols, sympify
 
-from fedamd.theory.methods import SCAFFOLD, TABLE1, Method
+from fedamd.theory.methods import SCAFFOLD, TABLE1, Table1Method
 from fedamd.theory.problem import Problem
 
 KEYS = [method.key for method in TABLE1]
@@ -44,7 +44,7 @@ def exact(cell: str, *values: Rational | int) -> float:
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("method", TABLE1, ids=KEYS)
 def test_nonconvex_column(
-    method: Method, point: tuple[int, int, int, int, Rational], make_problem: Callable[..., Problem]
+    method: Table1Method, point: tuple[int, int, int, int, Rational], make_problem: Callable[..., Problem]
 ) -> None:
     M, A, K, sigma, epsilon = point
     problem = make_problem(M=M, A=A, K=K, sigma=sigma, epsilon=float(epsilon), L=1.0, delta=1.0, b_small=1)
@@ -55,7 +55,7 @@ def test_nonconvex_column(
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("method", TABLE1, ids=KEYS)
 def test_pl_column(
-    method: Method, point: tuple[int, int, int, int, Rational], mu: Rational, make_problem: Callable[..., Problem]
+    method: Table1Method, point: tuple[int, int, int, int, Rational], mu: Rational, make_problem: Callable[..., Problem]
 ) -> None:
     M, A, K, sigma, epsilon = point
     problem = make_problem(

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedamd.errors import FedamdError
-from fedamd.theory import Entry, Problem, Speeds, constant, plan
+from fedamd.theory import PlanEntry, Problem, Speeds, constant, plan
 from fedamd.theory.planner import COSTS
 
 SPEEDS = Speeds(bandwidth=1e6, compute=1e3)
 
 
-def entry(problem: Problem, method: str) -> Entry:
+def entry(problem: Problem, method: str) -> PlanEntry:
     return next(entry for entry in plan(problem).entries if entry.method == method)
 
 

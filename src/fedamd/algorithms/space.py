@@ -15,7 +15,7 @@ class Log:
     high: float
 
     def at(self, u: float) -> float:
-        """The value a share u of the way, to four digits: nobody tunes the fifth."""
+        """The value at the fraction u of the range, to four digits: nobody tunes the fifth."""
         return float(f"{self.low * (self.high / self.low) ** u:.4g}")
 
 
@@ -27,7 +27,7 @@ class Linear:
     high: float
 
     def at(self, u: float) -> float:
-        """The value a share u of the way, to four digits."""
+        """The value at the fraction u of the range, to four digits."""
         return float(f"{self.low + (self.high - self.low) * u:.4g}")
 
 

@@ -137,7 +137,8 @@ def _claim(out: Path, entries: Sequence[tuple[str, Config]]) -> None:
         write_text(out / METHODS, sealed_json(own))
     elif read_json(out / METHODS)["methods"] != own["methods"]:
         raise FedamdError(
-            f"{out} was begun as another comparison: go on with the command it was begun with, or choose another --out"
+            f"{out} was begun as another comparison: continue it with the command it was begun with, "
+            "or choose another --out"
         )
 
 

@@ -1,7 +1,7 @@
 """Where to look next: Optuna's sampler, asked in batches, whose answers depend on what is told and nothing else.
 
 The sampler of every batch is made anew, seeded by the tuning's seed and the batch's number, and told all trials before
-it: so a tuning that is gone on with asks for what it would have asked for, and no database of Optuna's has to be kept.
+it: so a tuning that is continued asks for what it would have asked for, and no database of Optuna's has to be kept.
 """
 
 import warnings
@@ -26,7 +26,7 @@ class Told:
     stopped: bool
 
 
-class Sampler:
+class Suggester:
     """Suggests points of a space; larger scores are better."""
 
     def __init__(self, space: Mapping[str, Range], first: Point, seed: int) -> None:

@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from fedamd.campaigns.grid import Grid, Point
-from fedamd.engines.factory import Choice
+from fedamd.engines.factory import ResolvedEngine
 from fedamd.errors import FedamdError
 from fedamd.files import exclusively, make_folder, read_text, write_text
 from fedamd.metrics import Measure
-from fedamd.runs.api import choice_for, new_folder
+from fedamd.runs.api import new_folder, resolve_engine
 from fedamd.runs.callbacks import OfEach, configured
 from fedamd.runs.config import Config, load_config, to_toml
 from fedamd.runs.experiment import Experiment, build_experiment, data_options, refuse_too_few_clients
@@ -41,7 +41,7 @@ GRID = "grid.json"
 
 
 @dataclass(frozen=True)
-class Plan:
+class SweepPlan:
     """What a sweep is to do: the points of its grid, a config and a folder for each."""
 
     grid: Grid
@@ -59,7 +59,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Entry:
+class SweepEntry:
     """One setting of the grid: its repetitions over seeds, summarised."""
 
     point: Point  # without the seed
@@ -86,10 +86,10 @@ class Sweep:
     grid: Grid
     folder: Path
     measure: Measure  # what its runs are judged by, at their end
-    entries: list[Entry]
+    entries: list[SweepEntry]
 
     @property
-    def ranked(self) -> list[Entry]:
+    def ranked(self) -> list[SweepEntry]:
         """The settings with a mean, best first; in the order of the grid where they are equal."""
         return sorted(
             (entry for entry in self.entries if entry.mean is not None),
@@ -97,7 +97,7 @@ class Sweep:
         )
 
     @property
-    def best(self) -> Entry | None:
+    def best(self) -> SweepEntry | None:
         """The setting with the best mean; None where none has one."""
         return next(iter(self.ranked), None)
 
@@ -108,12 +108,12 @@ class Sweep:
 
 def plan(
     config: Path | str | Mapping[str, Any] | None, grid: Grid, folder: Path, changes: Mapping[str, Any] | None = None
-) -> Plan:
+) -> SweepPlan:
     """A sweep of this grid over this config; every point must be a config that can run."""
-    return Plan(grid, folder, [load_config(config, dict(changes or {}) | point) for point in grid.points()])
+    return SweepPlan(grid, folder, [load_config(config, dict(changes or {}) | point) for point in grid.points()])
 
 
-def sweep(planned: Plan, listen: Listener | Sink | None = None, objects: Mapping[str, Any] | None = None) -> Sweep:
+def sweep(planned: SweepPlan, listen: Listener | Sink | None = None, objects: Mapping[str, Any] | None = None) -> Sweep:
     """Run every point that has not ended yet, then tell which was best.
 
     `objects` are the data set and the model of all points, where they are not named in the config.
@@ -133,7 +133,7 @@ def sweep(planned: Plan, listen: Listener | Sink | None = None, objects: Mapping
     return result
 
 
-def _claim(planned: Plan) -> None:
+def _claim(planned: SweepPlan) -> None:
     """Write down what the sweep is; a folder in which another one was begun is refused."""
     plain = [json.loads(json.dumps(config.plain())) for config in planned.configs]
     digest = hashlib.sha256(json.dumps(plain).encode()).hexdigest()
@@ -154,7 +154,7 @@ def _claim(planned: Plan) -> None:
     if different:
         raise FedamdError(
             f"{planned.folder} was begun as another sweep ({different}): "
-            "go on with the command it was begun with, or choose another --out"
+            "continue it with the command it was begun with, or choose another --out"
         )
 
 
@@ -187,13 +187,13 @@ def _run_group(
 ) -> None:
     """Drive the runs of one group together, each recording in its own folder."""
     experiments = [(build_experiment(_begun(path) or config, **objects), path) for config, path in group]
-    choice = choice_for(experiments[0][0])
+    resolved = resolve_engine(experiments[0][0])
     callbacks = [
         configured(experiment.config) for experiment, _ in experiments
     ]  # what is wrong with one leaves no folder
-    folders = dict(_opened(experiment, path, choice) for experiment, path in experiments)
+    folders = dict(_opened(experiment, path, resolved) for experiment, path in experiments)
     steered = OfEach(dict(zip(folders, callbacks, strict=True)))
-    Session(list(folders), choice.engine, [FolderSink(folders), steered, *sinks], interrupted=interrupted).run()
+    Session(list(folders), resolved.engine, [FolderSink(folders), steered, *sinks], interrupted=interrupted).run()
 
 
 def open_run(config: Config, path: Path) -> tuple[Run, Folder]:
@@ -201,9 +201,9 @@ def open_run(config: Config, path: Path) -> tuple[Run, Folder]:
     return _opened(build_experiment(_begun(path) or config), path)
 
 
-def _opened(experiment: Experiment, path: Path, choice: Choice | None = None) -> tuple[Run, Folder]:
-    folder = Folder.open(path) if (path / CONFIG).exists() else new_folder(path, experiment, choice)
-    return Run(experiment, folder.held() if experiment.config.client_store == "disk" else None), folder
+def _opened(experiment: Experiment, path: Path, resolved: ResolvedEngine | None = None) -> tuple[Run, Folder]:
+    folder = Folder.open(path) if (path / CONFIG).exists() else new_folder(path, experiment, resolved)
+    return Run(experiment, folder.client_store() if experiment.config.client_store == "disk" else None), folder
 
 
 def _begun(path: Path) -> Config | None:
@@ -221,14 +221,14 @@ def _summary(folder: Path) -> Summary:
         raise FedamdError(f"{error}; delete it, and the sweep makes it again") from None
 
 
-def _result(planned: Plan) -> Sweep:
+def _result(planned: SweepPlan) -> Sweep:
     """The settings in the order of the grid, seeds gathered."""
     summaries = [_summary(folder) for folder in planned.folders]
     measure = measure_of(summaries)
-    gathered: dict[str, Entry] = {}
+    gathered: dict[str, SweepEntry] = {}
     for point, config, summary in zip(planned.grid.points(), planned.configs, summaries, strict=True):
         setting = {key: value for key, value in point.items() if key != "seed"}
-        entry = gathered.setdefault(json.dumps(setting), Entry(setting, config, [], []))
+        entry = gathered.setdefault(json.dumps(setting), SweepEntry(setting, config, [], []))
         entry.statuses.append(summary["status"])
         value = summary.get(f"final_{measure.name}")
         entry.values.extend([] if value is None else [value])

@@ -5,7 +5,7 @@ goes on and the others are stopped (successive halving). Trials are compared at 
 a share of the budget in rounds, gradients, bits or seconds allows. Scores are what runs are judged by (the first of the
 config's metrics, else accuracy or the test loss), negated where less is better; a trial that diverged is below all.
 
-runs/trial-0007   every trial is an ordinary run; one that was stopped can be gone on with
+runs/trial-0007   every trial is an ordinary run; one that was stopped can be continued
 tune.json         what the tuning was begun with: another one is refused
 trials.csv        where every trial was, how far it got, how it scored
 best.toml         a config for the best of those that got the whole budget
@@ -21,7 +21,7 @@ from typing import Any
 
 from fedamd.algorithms import ALGORITHMS
 from fedamd.algorithms.space import Choice, Range
-from fedamd.campaigns.suggest import Point, Sampler, Told
+from fedamd.campaigns.suggest import Point, Suggester, Told
 from fedamd.campaigns.sweep import open_run
 from fedamd.engines.base import Engine
 from fedamd.errors import FedamdError
@@ -48,14 +48,14 @@ COSTS: dict[str, Callable[[Sequence[Record]], float]] = {  # of a run with these
 
 
 @dataclass(frozen=True)
-class Budget:
+class TuningBudget:
     """What one trial may cost at most."""
 
     cost: str
     amount: float
 
     @classmethod
-    def parse(cls, text: str) -> "Budget":
+    def parse(cls, text: str) -> "TuningBudget":
         """`rounds=400`, `gradients=1e7`, `bits=1e9` or `seconds=60`."""
         cost, _, amount = text.partition("=")
         choose(COSTS, cost, "--budget")
@@ -85,14 +85,14 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TuningPlan:
     """What a tuning is to do."""
 
     config: Mapping[str, Any]  # the base of every trial
     space: Mapping[str, Range]  # config key → where it is searched
     trials: int
     batch: int
-    budget: Budget
+    budget: TuningBudget
     folder: Path
 
     def trial(self, point: Point) -> Config:
@@ -102,7 +102,7 @@ class Plan:
         return self.folder / "runs" / f"trial-{number:04d}"
 
     def begun(self) -> dict[str, Any]:
-        """What must be the same for the tuning to be gone on with; the number of trials may grow."""
+        """What must be the same for the tuning to be continued; the number of trials may grow."""
         space = {key: repr(where) for key, where in self.space.items()}
         budget = {self.budget.cost: self.budget.amount}
         return json.loads(json.dumps({"config": self.config, "space": space, "budget": budget, "batch": self.batch}))  # type: ignore[no-any-return]
@@ -123,7 +123,7 @@ class Trial:
 class Tuned:
     """What a tuning came to."""
 
-    plan: Plan
+    plan: TuningPlan
     trials: list[Trial]
     importance: dict[str, float]
     rounds: int  # played by all trials together
@@ -143,10 +143,10 @@ def plan(
     *,
     trials: int = 100,
     batch: int = 27,
-    budget: Budget | None = None,
+    budget: TuningBudget | None = None,
     search: Mapping[str, Range] | None = None,
     changes: Mapping[str, Any] | None = None,
-) -> Plan:
+) -> TuningPlan:
     """A tuning of the config's method over its own space, and the keys of `search` on top or in place of it."""
     base = load_config(config, changes)
     own = {f"algorithm.{key}": where for key, where in ALGORITHMS.find(base.algorithm.name).space.items()}
@@ -156,10 +156,10 @@ def plan(
             f"{base.algorithm.name} declares no search space: say where to look, as in "
             "--search algorithm.eta_l=log:0.003:0.3"
         )
-    allowed = budget or Budget("rounds", float(base.rounds))
+    allowed = budget or TuningBudget("rounds", float(base.rounds))
     if allowed.cost == "rounds" and allowed.amount > base.rounds:
         raise FedamdError(f"the budget is {allowed.amount:g} rounds, but the config's runs end after {base.rounds}")
-    planned = Plan(base.plain(), space, trials, min(batch, trials), allowed, folder)
+    planned = TuningPlan(base.plain(), space, trials, min(batch, trials), allowed, folder)
     for key, where in space.items():
         for value in where.values if isinstance(where, Choice) else (where.low, where.high):
             try:
@@ -169,11 +169,13 @@ def plan(
     return planned
 
 
-def tune(planned: Plan, listen: Listener | Sink | None = None, say: Callable[[str], None] = lambda _: None) -> Tuned:
+def tune(
+    planned: TuningPlan, listen: Listener | Sink | None = None, say: Callable[[str], None] = lambda _: None
+) -> Tuned:
     """Run what is missing of the trials, and write down which was best; `say` is told whenever losers are stopped."""
     if processes() > 1:
         raise FedamdError("a tuning runs in one process: start it without torchrun")
-    sampler = Sampler(planned.space, _published(planned), planned.trial({}).seed)
+    sampler = Suggester(planned.space, _published(planned), planned.trial({}).seed)
     make_folder(planned.folder)
     with exclusively(planned.folder), deferred_interrupt() as interrupted:
         _claim(planned)
@@ -192,7 +194,9 @@ def tune(planned: Plan, listen: Listener | Sink | None = None, say: Callable[[st
 
 
 class _Tuner:
-    def __init__(self, planned: Plan, sinks: Sequence[Sink], interrupted: Question, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, planned: TuningPlan, sinks: Sequence[Sink], interrupted: Question, say: Callable[[str], None]
+    ) -> None:
         self._plan, self._sinks, self._interrupted, self._say = planned, sinks, interrupted, say
         self._engine: Engine | None = None
         self.rounds = 0
@@ -258,7 +262,7 @@ def _score(run: Run, record: Record) -> float | None:
     return None if value is None else measure.score(value)
 
 
-def _published(planned: Plan) -> Point:
+def _published(planned: TuningPlan) -> Point:
     """The method's own values of what is searched, where they lie within."""
     sections = planned.config
     point: Point = {}
@@ -275,7 +279,7 @@ def _within(value: Any, low: float, high: float) -> bool:
     return isinstance(value, int | float) and low <= value <= high
 
 
-def _claim(planned: Plan) -> None:
+def _claim(planned: TuningPlan) -> None:
     """Write down what the tuning is; a folder in which something else was begun is refused."""
     path = planned.folder / BEGUN
     if not path.exists():
@@ -290,7 +294,7 @@ def _claim(planned: Plan) -> None:
         raise FedamdError(f"cannot read {path}: {error!r}") from None
     if different:
         raise FedamdError(
-            f"{planned.folder} was begun with another {different[0]}: go on with the command it was begun with, "
+            f"{planned.folder} was begun with another {different[0]}: continue it with the command it was begun with, "
             "or choose another --out"
         )
 

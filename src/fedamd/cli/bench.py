@@ -11,7 +11,7 @@ from rich.table import Table
 from fedamd.cli.show import console
 
 
-class Network(StrEnum):
+class NetworkName(StrEnum):
     """What can be timed."""
 
     LENET5 = "lenet5"
@@ -34,7 +34,7 @@ def command(
         What, typer.Argument(help="Rounds of the paper's workload, or workloads that others have published.")
     ] = What.ROUNDS,
     quick: Annotated[bool, typer.Option("--quick", help="rounds: five repetitions instead of nine.")] = False,
-    model: Annotated[Network, typer.Option(help="rounds: one of the paper's networks.")] = Network.LENET5,
+    model: Annotated[NetworkName, typer.Option(help="rounds: one of the paper's networks.")] = NetworkName.LENET5,
     workload: Annotated[list[str] | None, typer.Option(help="workloads: which of them; all unless told.")] = None,
     rounds: Annotated[int | None, typer.Option(min=1, help="workloads: so many rounds, and the rest reckoned.")] = None,
     device: Annotated[str, typer.Option(help="workloads: where they run.")] = "cpu",

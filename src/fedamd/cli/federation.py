@@ -125,9 +125,7 @@ def run(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key, as in federation.deadline=60.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="The run's folder on the server; a run in it is gone on with.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The run's folder on the server; a run in it is continued.")] = None,
     folder: Folder = FOLDER,
     superlink: Annotated[str | None, typer.Option(help="A connection of your own Flower configuration.")] = None,
     local: Annotated[bool, typer.Option("--local", help="Start a federation on this machine for this run.")] = False,

@@ -34,10 +34,10 @@ def command(
     from fedamd.studies.leaderboard.board import read_board
     from fedamd.studies.leaderboard.publish import boards, choosing_page, publish
     from fedamd.studies.leaderboard.run import chosen, run_board
-    from fedamd.studies.leaderboard.store import Store
+    from fedamd.studies.leaderboard.store import LeaderboardStore
 
     settings, entrants = read_board(board)
-    store = Store(out)
+    store = LeaderboardStore(out)
     wanted = chosen(settings, entrants, only or [], methods or [])
     seconds = None if minutes is None else 60 * minutes
     complete = run_board(*wanted, store, device=device, together=together, seconds=seconds, say=console.print)
@@ -47,5 +47,5 @@ def command(
     if choosing:
         write_text(choosing, choosing_page(told))
     if not complete and minutes != 0:
-        typer.echo("not complete: go on with the same command", err=True)
+        typer.echo("not complete: the same command continues it", err=True)
         raise typer.Exit(3)

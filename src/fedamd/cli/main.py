@@ -109,7 +109,7 @@ def main() -> None:
         _refuse_empty_words(sys.argv[1:])
         app()
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has gone: nothing to say to nobody
+        sys.stderr.close()  # the reader of our output has gone: there is nobody to tell
         sys.exit(1)
     except (FedamdError, OSError) as error:
         if processes() > 1:

@@ -17,7 +17,7 @@ from fedamd.cli.names import COSTS, one_of
 from fedamd.errors import FedamdError
 
 if TYPE_CHECKING:
-    from fedamd.theory import Entry, Estimates, Plan, Problem, Speeds
+    from fedamd.theory import Estimates, Plan, PlanEntry, Problem, Speeds
     from fedamd.theory.estimate import Progress
 
 NOTE = (
@@ -45,7 +45,7 @@ def plan_command(
     delta: Annotated[float | None, typer.Option(help="F(x_0) − F*")] = None,
     mu: Annotated[float | None, typer.Option(help="μ of the PL condition; without it, non-convex")] = None,
     large_batch: Annotated[int | None, typer.Option(help="b, samples of an anchor; default: what theory needs")] = None,
-    samples: Annotated[int | None, typer.Option(help="n, samples a client owns; default: no end of them")] = None,
+    samples: Annotated[int | None, typer.Option(help="n, samples a client owns; default: unlimited")] = None,
     parameters: Annotated[int | None, typer.Option(help="d, parameters of the model; for bits and seconds")] = None,
     p: Annotated[float | None, typer.Option("--p", help="constant anchor probability; default: p*/c")] = None,
     c: Annotated[float, typer.Option("--c", help="divides p*: less computation, older cache")] = 1.0,
@@ -177,12 +177,12 @@ def show(result: "Plan", console: Console) -> None:
             console.print(f"{entry.name}: {line}", highlight=False, soft_wrap=True)
 
 
-def _costs(entry: "Entry") -> list[str]:
+def _costs(entry: "PlanEntry") -> list[str]:
     gigabits = None if entry.bits is None else entry.bits / 1e9
     return [_number(value) for value in (entry.gradients, gigabits, entry.seconds, entry.start_up_gradients)]
 
 
-def _remarks(entry: "Entry") -> list[str]:
+def _remarks(entry: "PlanEntry") -> list[str]:
     remarks = [f"no number, {violation}" for violation in entry.violations]
     if entry.settings:
         remarks.append(", ".join(f"{name} = {value:.4g}" for name, value in entry.settings.items()))

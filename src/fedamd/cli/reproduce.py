@@ -14,7 +14,7 @@ from fedamd.cli.show import console
 from fedamd.studies.paper.experiments import EXPERIMENTS
 
 if TYPE_CHECKING:
-    from fedamd.studies.paper.claims import Verdict
+    from fedamd.studies.paper.claims import ClaimVerdict
     from fedamd.studies.paper.table import Row
 
 FOLDER = Path("results") / "paper"
@@ -79,7 +79,7 @@ def show_table(told: Sequence["Row"]) -> None:
         console.print(table)
 
 
-def show_verdicts(told: Sequence["Verdict"], remark: str) -> None:
+def show_verdicts(told: Sequence["ClaimVerdict"], remark: str) -> None:
     """What that means for the paper's claims."""
     table = Table("claim", "verdict", box=None, title=remark, title_justify="left")
     for verdict in told:

@@ -33,7 +33,7 @@ def command(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The run's folder (default: a new one under runs/).")] = None,
     resumed: Annotated[
-        Path | None, typer.Option("--resume", metavar="DIR", help="Go on with the run in this folder.")
+        Path | None, typer.Option("--resume", metavar="DIR", help="Continue the run in this folder.")
     ] = None,
     rounds: Annotated[int | None, typer.Option(help="Number of rounds T.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,

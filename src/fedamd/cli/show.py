@@ -17,7 +17,7 @@ console = Console()
 
 
 def announce_theory(configs: Sequence["Config"], quiet: bool = False) -> None:
-    """Say why the first round is long in coming where learning rates are left to theory."""
+    """Say why the first round takes a while where learning rates are left to theory."""
     rates = dict.fromkeys(rate for config in configs for rate in config.by_theory)
     if rates and not quiet:
         console.print(f"{' and '.join(rates)} by theory: finding L and L_σ of the problem first", highlight=False)
@@ -34,7 +34,7 @@ def closing_table(result: "Result") -> None:
         console.print(f"records in [bold]{escape(str(result.folder))}[/]", highlight=False, soft_wrap=True)
     if summary["status"] == "interrupted":
         console.print(
-            f"go on with: fedamd run --resume {escape(shlex.quote(str(result.folder)))}",
+            f"continue with: fedamd run --resume {escape(shlex.quote(str(result.folder)))}",
             highlight=False,
             soft_wrap=True,
         )

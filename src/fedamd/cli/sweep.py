@@ -30,7 +30,7 @@ def command(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key for all points.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The sweep's folder; the sweep begun in it is gone on with.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The sweep's folder; a sweep begun in it is continued.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")] = False,
 ) -> None:
     """Run a grid over any config keys, in lockstep where possible, and choose the best.
@@ -59,7 +59,7 @@ def command(
     else:
         _show(result, picture)
     if result.interrupted:
-        typer.echo(f"interrupted: go on with the same command and --out {folder}", err=True)
+        typer.echo(f"interrupted: continue with the same command and --out {folder}", err=True)
         raise typer.Exit(130)
 
 

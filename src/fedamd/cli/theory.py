@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from fedamd.studies.theory_check.findings import Finding
+    from fedamd.studies.theory_check.results import StudyResult
 
 PAGE = Path("docs") / "theory_vs_measurement.md"
 FOLDER = Path("results") / "theory"
@@ -39,18 +39,18 @@ def command(
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task("", total=1.0)
-        findings = measure(scale, lambda name, share: bar.update(task, description=name, completed=share))
-    page = write(findings, scale, results, out, "fedamd theory --quick" if small else "fedamd theory")
-    show(findings, console)
+        found = measure(scale, lambda name, share: bar.update(task, description=name, completed=share))
+    page = write(found, scale, results, out, "fedamd theory --quick" if small else "fedamd theory")
+    show(found, console)
     console.print(f"the page is [bold]{escape(str(page))}[/]", highlight=False, soft_wrap=True)
 
 
-def show(findings: list["Finding"], console: Console) -> None:
+def show(found: list["StudyResult"], console: Console) -> None:
     """Print every expectation with its verdict."""
     table = Table("study", "expectation", "expected", "measured", "", title="Theory against measurement")
-    for finding in findings:
-        for verdict in finding.verdicts:
+    for result in found:
+        for verdict in result.verdicts:
             value = "–" if verdict.value is None else f"{verdict.value:.3g}"
             word = f"[{COLOURS[verdict.word]}]{verdict.word}[/]"
-            table.add_row(finding.title, escape(verdict.expectation.text), verdict.range, value, word)
+            table.add_row(result.title, escape(verdict.expectation.text), verdict.range, value, word)
     console.print(table)

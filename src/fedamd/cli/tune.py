@@ -30,11 +30,11 @@ def command(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key for all trials.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The tuning's folder; one begun in it is gone on with.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The tuning's folder; a tuning begun in it is continued.")] = None,
 ) -> None:
     """Search a method's hyper-parameters with Optuna, in lockstep, stopping losers early at equal cost."""
     from fedamd.campaigns.suggest import parse_range
-    from fedamd.campaigns.tune import Budget, plan, tune
+    from fedamd.campaigns.tune import TuningBudget, plan, tune
     from fedamd.report.tuning import write_page
     from fedamd.runs.config import parse_setting
 
@@ -44,7 +44,7 @@ def command(
         folder,
         trials=trials,
         batch=batch,
-        budget=Budget.parse(budget) if budget else None,
+        budget=TuningBudget.parse(budget) if budget else None,
         search=dict(map(parse_range, search or [])),
         changes={"checkpoint_every": 50} | dict(map(parse_setting, settings or [])),
     )
@@ -57,5 +57,5 @@ def command(
         if path.exists():
             console.print(escape(str(path)), highlight=False, soft_wrap=True)
     if result.interrupted:
-        typer.echo(f"interrupted: go on with the same command and --out {folder}", err=True)
+        typer.echo(f"interrupted: continue with the same command and --out {folder}", err=True)
         raise typer.Exit(130)

@@ -30,7 +30,7 @@ def apportion(counts: Sequence[int], clients: int, k: int, rng: np.random.Genera
     return pieces
 
 
-def deal(pieces: Sequence[int], clients: int, k: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+def assign_pieces(pieces: Sequence[int], clients: int, k: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
     """For every class, the clients that hold one of its pieces; each client appears in exactly k of them.
 
     Client after client draws k classes at random, weighted by the pieces left. With r clients to go, r·k pieces are
@@ -51,7 +51,7 @@ def deal(pieces: Sequence[int], clients: int, k: int, rng: np.random.Generator) 
 
 
 def _check(counts: Sequence[int], clients: int, k: int) -> None:
-    """The conditions under which a deal exists: necessary, and by the argument in `deal` sufficient."""
+    """The conditions under which an assignment exists: necessary, and by the argument in `assign_pieces` sufficient."""
     present = len(counts)
     if k > present:
         raise FedamdError(f"classes_per_client is {k}, but the data has samples of {present} classes only")

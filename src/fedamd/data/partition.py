@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedamd.data.base import Clients, Dataset, Partition
-from fedamd.data.classes_per_client import apportion, deal
+from fedamd.data.classes_per_client import apportion, assign_pieces
 from fedamd.data.files import read_arrays
 from fedamd.data.seeding import generator
 from fedamd.data.virtual import VirtualPartition
@@ -53,7 +53,7 @@ class ByClasses:
         rng = generator(seed)
         pools = _samples_by_class(dataset, rng)
         pieces = apportion([len(pool) for pool in pools], clients, self.classes_per_client, rng)
-        held = deal(pieces, clients, self.classes_per_client, rng)
+        held = assign_pieces(pieces, clients, self.classes_per_client, rng)
         owned: list[list[Indices]] = [[] for _ in range(clients)]
         for pool, holders in zip(pools, held, strict=True):
             for client, piece in zip(holders, np.array_split(pool, len(holders)), strict=True):

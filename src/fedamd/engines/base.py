@@ -24,7 +24,7 @@ class Site:
 
     seed: int
     clients: Clients
-    held: ClientStore
+    store: ClientStore  # of what clients hold
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def accepted(
         losses = None if losses is None else losses[rows]
         clients = [client for client, fine in zip(clients, finite, strict=True) if fine]
     if held and clients:
-        site.held.write(clients, held)
+        site.store.write(clients, held)
     return Replies(clients, values, losses, bits, rejected)
 
 

@@ -29,7 +29,7 @@ AUTO = "auto"
 
 
 @dataclass(frozen=True)
-class Choice:
+class ResolvedEngine:
     """The engine a run gets, over which oracle, and why not over a faster one."""
 
     engine: Engine
@@ -65,14 +65,14 @@ def choose_engine(
     dataset: Dataset,
     micro_batch: int | None = None,
     precision: str = STRICT,
-) -> Choice:
+) -> ResolvedEngine:
     """The engine over the oracle, by name or as objects; "auto" takes the fastest that can run the model.
 
     An engine given as an object has its oracle already. An oracle given as an object is taken at its word: only those
     that are chosen or named are compared with autograd.
     """
     if not isinstance(engine, str):
-        return Choice(engine, type(engine).__name__)
+        return ResolvedEngine(engine, type(engine).__name__)
     device, passed_over = dataset.inputs.device, dict[str, str]()
     check_precision(precision, device, next(model.parameters()).dtype)
     if precision == "bf16" and isinstance(oracle, str):
@@ -86,7 +86,7 @@ def choose_engine(
         else VectorEngine(made, made.samples_at_once, micro_batch, made.workers())
     )
     exact = plain if device.type == "cpu" and precision == STRICT else PreciseEngine(plain, precision, device)
-    return Choice(exact, name, made, precision, passed_over)
+    return ResolvedEngine(exact, name, made, precision, passed_over)
 
 
 def _for_autocast(oracle: str, passed_over: dict[str, str]) -> str:

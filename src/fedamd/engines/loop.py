@@ -61,7 +61,7 @@ def play(
 
 def task_for(request: Request, order: Order, client: int, like: Tensor) -> Task:
     """What the client was sent, what it holds, and its own random numbers."""
-    held = request.site.held
+    store = request.site.store
 
     def uniforms(count: int) -> Tensor:
         word = draw.words([address(request, Purpose.NOISE)], like.device)
@@ -69,8 +69,8 @@ def task_for(request: Request, order: Order, client: int, like: Tensor) -> Task:
 
     return Task(
         **order.payload,
-        held=Values(**{name: held.read(name, [client], like)[0] for name in order.role.holds}),
-        fresh=like.new_tensor([float(fresh) for fresh in held.fresh([client])]),
+        held=Values(**{name: store.read(name, [client], like)[0] for name in order.role.holds}),
+        fresh=like.new_tensor([float(fresh) for fresh in store.fresh([client])]),
         uniforms=uniforms,
     )
 

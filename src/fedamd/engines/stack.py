@@ -95,7 +95,7 @@ class Stack:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StackedReplies:
     """What n clients answered, stacked."""
 
     values: dict[str, Tensor]
@@ -108,11 +108,11 @@ class Outcome:
         losses = [] if self.losses is None else [self.losses]
         return [*self.values.values(), *self.held.values(), self.finite, *losses]
 
-    def map(self, tensors: Sequence[Tensor]) -> "Outcome":
+    def map(self, tensors: Sequence[Tensor]) -> "StackedReplies":
         rest = iter(tensors)
         values = {name: next(rest) for name in self.values}
         held = {name: next(rest) for name in self.held}
-        return Outcome(values, held, next(rest), None if self.losses is None else next(rest), self.bits)
+        return StackedReplies(values, held, next(rest), None if self.losses is None else next(rest), self.bits)
 
 
 class Assembly:
@@ -121,9 +121,9 @@ class Assembly:
     def __init__(self, rows: int) -> None:
         self._rows = rows
         self._lock = Lock()
-        self._whole: Outcome | None = None
+        self._whole: StackedReplies | None = None
 
-    def put(self, start: int, part: Outcome) -> None:
+    def put(self, start: int, part: StackedReplies) -> None:
         """The outcome of the rows from `start` on."""
         if len(part.finite) == self._rows:
             self._whole = part
@@ -134,7 +134,7 @@ class Assembly:
         for whole, rows in zip(self._whole.tensors(), part.tensors(), strict=True):
             whole[start : start + len(rows)] = rows
 
-    def whole(self) -> Outcome:
+    def whole(self) -> StackedReplies:
         """When every row is there."""
         assert self._whole is not None
         return self._whole
@@ -142,7 +142,7 @@ class Assembly:
 
 def play_stacked(
     role: Role, stack: Stack, oracle: Gradients, micro_batch: int | None, pieces_at_once: int = 1
-) -> Outcome:
+) -> StackedReplies:
     """The role's function, once, for all clients of the stack."""
     width = next(iter(stack.sent.values()))
 
@@ -153,7 +153,7 @@ def play_stacked(
     grad = RecordingGradient(oracle, micro_batch, pieces_at_once)
     reply = role.run(task, stack.batches(), grad)
     finite = finite_rows([*reply.values.values(), *reply.held.values()])
-    return Outcome(reply.values, reply.held, finite, grad.mean_loss(), reply.bits)
+    return StackedReplies(reply.values, reply.held, finite, grad.mean_loss(), reply.bits)
 
 
 def stack_orders(
@@ -182,10 +182,10 @@ def stack_orders(
 
     together = list(zip(requests, orders, strict=True))
     held = {
-        name: torch.cat([request.site.held.read(name, order.clients, x) for request, order in together])
+        name: torch.cat([request.site.store.read(name, order.clients, x) for request, order in together])
         for name in orders[0].role.holds
     }
-    fresh = [fresh for request, order in together for fresh in request.site.held.fresh(order.clients)]
+    fresh = [fresh for request, order in together for fresh in request.site.store.fresh(order.clients)]
     samples: list[Tensor] = []
     weights: list[Tensor] = []
     keys: list[Tensor] = []

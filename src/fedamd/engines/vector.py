@@ -24,7 +24,7 @@ from fedamd.engines.base import Engine, Request, accepted, like_x
 from fedamd.engines.captured import MOST_GRAPHS, CapturedOracle, recorded, rounded_up
 from fedamd.engines.loop import play
 from fedamd.engines.pieces import PIECE
-from fedamd.engines.stack import Assembly, Outcome, Stack, play_stacked, stack_orders
+from fedamd.engines.stack import Assembly, Stack, StackedReplies, play_stacked, stack_orders
 from fedamd.errors import FedamdError, UserCodeError, described, round_named
 from fedamd.oracles.base import Oracle
 
@@ -130,7 +130,7 @@ class VectorEngine(Engine):
         piece = self._piece or (PIECE if like_x(group[0][1]).is_cuda else None)
         return min(piece, self._micro_batch or piece) if piece else None
 
-    def _play(self, roles: Sequence[Role], stacks: Sequence[Stack]) -> list[Outcome]:
+    def _play(self, roles: Sequence[Role], stacks: Sequence[Stack]) -> list[StackedReplies]:
         """Every role with its stack, in chunks of rows. The largest come first, so that workers end together."""
         assemblies = [Assembly(len(stack)) for stack in stacks]
         chunks = [
@@ -187,7 +187,7 @@ class VectorEngine(Engine):
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
-    def _play_chunk(self, chunk: "_Chunk", oracle: Oracle) -> Outcome:
+    def _play_chunk(self, chunk: "_Chunk", oracle: Oracle) -> StackedReplies:
         role, stack = chunk.role, chunk.stack.rows(chunk.start, chunk.stop)
         large = oracle.dimension >= LARGE
         if stack.cut or (large and stack.noise.is_cuda):
@@ -196,7 +196,7 @@ class VectorEngine(Engine):
             return play_stacked(role, stack, oracle, self._micro_batch)
         return self._graph(role, stack, oracle)(stack)
 
-    def _play_steps(self, role: Role, stack: Stack, large: bool) -> Outcome:
+    def _play_steps(self, role: Role, stack: Stack, large: bool) -> StackedReplies:
         """With graphs of the gradient alone: all pieces at once of a small model, of a large one as many as rows."""
         rows = max(1, min(self._samples_at_once // stack.widest, self._rows if large else 1 << 12))
         if large:
@@ -237,11 +237,11 @@ class _Chunk:
 class _Graph:
     """A role's local loop for a fixed number of rows, captured once and replayed."""
 
-    def __init__(self, play: Callable[[Stack], Outcome], like: Stack, rows: int, pool: Any) -> None:
+    def __init__(self, play: Callable[[Stack], StackedReplies], like: Stack, rows: int, pool: Any) -> None:
         self._static = like.map([_padded(tensor, rows) for tensor in like.tensors()])
         self._graph, self._outcome = recorded(lambda: play(self._static), pool)
 
-    def __call__(self, stack: Stack) -> Outcome:
+    def __call__(self, stack: Stack) -> StackedReplies:
         for static, tensor in zip(self._static.tensors(), stack.tensors(), strict=True):
             static[: len(stack)].copy_(tensor)
         self._graph.replay()
@@ -295,15 +295,15 @@ def _merge(requests: Sequence[Request], apart: bool) -> list[list[tuple[int, Ord
     return list(merged.values())
 
 
-def _finite(outcomes: Sequence[Outcome]) -> list[list[bool]]:
+def _finite(outcomes: Sequence[StackedReplies]) -> list[list[bool]]:
     """Which rows of each outcome are finite: one transfer from the device decides for all."""
     fine = iter(torch.cat([outcome.finite for outcome in outcomes]).tolist() if outcomes else [])
     return [list(islice(fine, len(outcome.finite))) for outcome in outcomes]
 
 
 def _divided(
-    group: Sequence[tuple[int, Order]], outcome: Outcome, finite: Sequence[bool]
-) -> Iterator[tuple[tuple[int, Order], Outcome, Sequence[bool]]]:
+    group: Sequence[tuple[int, Order]], outcome: StackedReplies, finite: Sequence[bool]
+) -> Iterator[tuple[tuple[int, Order], StackedReplies, Sequence[bool]]]:
     """The rows of each order of a group."""
     start = 0
     for entry in group:

@@ -70,7 +70,7 @@ def _check_parameter(name: str, parameter: nn.Parameter) -> None:
 
 
 @dataclass(frozen=True)
-class Step:
+class ShapedLayer:
     """A layer, and the shapes of one sample before and after it."""
 
     layer: nn.Module
@@ -78,17 +78,17 @@ class Step:
     outputs: tuple[int, ...]
 
 
-def sequence(model: nn.Module, shape: Sequence[int]) -> list[Step]:
+def sequence(model: nn.Module, shape: Sequence[int]) -> list[ShapedLayer]:
     """The layers of a plain model that is nothing but nested `nn.Sequential`s, in the order in which they run.
 
     They are Conv2d, ReLU, MaxPool2d, Flatten(1, -1) and Linear in their usual forms, and fit samples of this shape. The
     parameters of layer after layer, weight before bias, are `model.parameters()`: the order in which x holds them.
     """
     check_plain(model)
-    steps: list[Step] = []
+    steps: list[ShapedLayer] = []
     now = tuple(shape)
     for layer in _flattened(model):
-        steps.append(Step(layer, now, _after(layer, now)))
+        steps.append(ShapedLayer(layer, now, _after(layer, now)))
         now = steps[-1].outputs
     expected = [own for step in steps for own in _weight_and_bias(step.layer)]
     held = list(model.parameters())

@@ -27,7 +27,7 @@ def refuse_hidden_state(model: nn.Module) -> None:
         raise FedamdError(f"all parameters of the model {type(model).__name__} are frozen; none is left to train")
     for name, layer in model.named_modules():
         fixed = model.training and not layer.training  # the user has put this part of the model into evaluation mode
-        for reason in () if fixed else (*_memory(layer), *_dice(layer)):
+        for reason in () if fixed else (*_memory(layer), *_randomness(layer)):
             raise FedamdError(f"layer '{name}' is a {type(layer).__name__}: {reason}")
         if isinstance(layer, _BatchNorm) and layer.running_mean is None:
             raise FedamdError(f"layer '{name}' is a {type(layer).__name__}: {_MIXED}")
@@ -48,7 +48,7 @@ def _memory(layer: nn.Module) -> Iterator[str]:
         )
 
 
-def _dice(layer: nn.Module) -> Iterator[str]:
+def _randomness(layer: nn.Module) -> Iterator[str]:
     """Random numbers that belong to no address: a run with them could be neither resumed nor repeated."""
     lost = "its random numbers belong to no address, so a run could be neither resumed nor repeated"
     if isinstance(layer, _DropoutNd) and layer.p > 0 and type(layer) not in ADDRESSED:

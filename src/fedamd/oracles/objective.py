@@ -112,11 +112,11 @@ class Objective(nn.Module):
         keys = torch.zeros(len(inputs), dtype=torch.int64, device=inputs.device) if self.keyed else None
         devices = [inputs.device] if inputs.is_cuda else []
         with torch.random.fork_rng(devices):
-            dice = _dice(devices)
+            states = _random_states(devices)
             shapes = f"inputs of shape {tuple(inputs.shape)} and targets of shape {tuple(targets.shape)}"
             with at_work(f"the model {type(self.model).__name__} fails on {shapes}"):
                 losses, _ = self.at(self.start, inputs, targets, keys, training=True)
-            if any(not torch.equal(one, other) for one, other in zip(dice, _dice(devices), strict=True)):
+            if any(not torch.equal(one, other) for one, other in zip(states, _random_states(devices), strict=True)):
                 raise FedamdError(
                     f"the model {type(self.model).__name__} draws random numbers when it runs: they belong to no "
                     "address, so a run could be neither resumed nor repeated; use nn.Dropout layers, not F.dropout"
@@ -148,7 +148,7 @@ def _mean_over_tokens(losses: Tensor, targets: Tensor) -> Tensor:
     return losses.flatten(1).sum(1) / (targets != IGNORED).flatten(1).sum(1).clamp(min=1)
 
 
-def _dice(devices: list[torch.device]) -> list[Tensor]:
+def _random_states(devices: list[torch.device]) -> list[Tensor]:
     return [torch.get_rng_state(), *(torch.cuda.get_rng_state(device) for device in devices)]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedamd.errors import FedamdError
 from fedamd.report.curves import AXES, groups
-from fedamd.report.page import Bars, Cell, Curves, Section, Table, Text, cell
+from fedamd.report.page import Bars, Curves, PageSection, Table, TableCell, Text, cell
 from fedamd.report.stored import StoredRun
 from fedamd.runs.clients_file import Counts, class_counts, kept_clients
 from fedamd.runs.config import Config
@@ -20,7 +20,7 @@ _CLASSES = 3  # that a client's line in the table names
 _MOST = 4  # methods, for which the tenth percentile has a line of its own
 
 
-def client_sections(runs: Sequence[StoredRun]) -> list[Section]:
+def client_sections(runs: Sequence[StoredRun]) -> list[PageSection]:
     """The spread over clients round by round and a table of them, where they were evaluated; then who owns what."""
     return [*_spreads(runs), *_tables(runs), *client_bars(runs)]
 
@@ -28,7 +28,7 @@ def client_sections(runs: Sequence[StoredRun]) -> list[Section]:
 # --- how the model does on them ---
 
 
-def _spreads(runs: Sequence[StoredRun]) -> list[Section]:
+def _spreads(runs: Sequence[StoredRun]) -> list[PageSection]:
     """From the worst client to the best, the median and the 10th percentile, over the rounds."""
     first = {label: members[0] for label, members in groups(runs).items()}
     evaluated = {label: run for label, run in first.items() if _newest(run)}
@@ -82,13 +82,13 @@ def _newest(run: StoredRun) -> Record | None:
 # --- every client ---
 
 
-def _tables(runs: Sequence[StoredRun]) -> list[Section]:
+def _tables(runs: Sequence[StoredRun]) -> list[PageSection]:
     """Every client's newest values beside what it owns."""
     found = [(run, record) for run in runs if (record := _newest(run)) is not None]
     return [_table(run, record, len(found) > 1) for run, record in found]
 
 
-def _table(run: StoredRun, record: Record, several: bool) -> Section:
+def _table(run: StoredRun, record: Record, several: bool) -> PageSection:
     measured = {name: spread for name, spread in record.clients.items() if spread}
     told = [
         f"{name}: median {spread['median']:.4g}, worst tenth {spread['worst_decile']:.4g}, "
@@ -110,7 +110,7 @@ def _table(run: StoredRun, record: Record, several: bool) -> Section:
     )
 
 
-def _owned(counts: Mapping[str, Sequence[int]], client: int) -> list[Cell]:
+def _owned(counts: Mapping[str, Sequence[int]], client: int) -> list[TableCell]:
     """How many training samples a client has, and the shares of its largest classes."""
     if not counts:
         return []
@@ -126,7 +126,7 @@ def _owned(counts: Mapping[str, Sequence[int]], client: int) -> list[Cell]:
 # --- who owns what ---
 
 
-def client_bars(runs: Sequence[StoredRun]) -> list[Section]:
+def client_bars(runs: Sequence[StoredRun]) -> list[PageSection]:
     """Stacked bars for every distinct federation among the runs; of those that differ in the seed only the first."""
     distinct: dict[object, StoredRun] = {}
     for run in runs:
@@ -134,7 +134,7 @@ def client_bars(runs: Sequence[StoredRun]) -> list[Section]:
     return [_bars(run) for run in distinct.values()]
 
 
-def _bars(run: StoredRun) -> Section:
+def _bars(run: StoredRun) -> PageSection:
     config = run.config
     title = f"Samples of the clients ({config.data.name}, partition {config.partition.name})"
     found = _counts_or_reason(run)

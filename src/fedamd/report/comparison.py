@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fedamd.campaigns.compare import row
 from fedamd.metrics import Measure
 from fedamd.report.curves import groups
-from fedamd.report.page import Cell, Table, cell
+from fedamd.report.page import Table, TableCell, cell
 from fedamd.report.stored import StoredRun
 from fedamd.report.units import count, data_size, duration
 
@@ -15,7 +15,7 @@ Text = Callable[[float], str]
 
 
 @dataclass(frozen=True)
-class Column:
+class MetricColumn:
     """How one number of all methods is shown."""
 
     name: str
@@ -23,14 +23,14 @@ class Column:
     text: Text = "{:.4g}".format
     best: Callable[[Sequence[float]], float | None] | None = None  # which value is highlighted, if any
 
-    def cells(self, methods: Sequence[Sequence[float | None]]) -> list[Cell]:
+    def cells(self, methods: Sequence[Sequence[float | None]]) -> list[TableCell]:
         """A cell for every method, from the values of its seeds."""
         known = [[value for value in seeds if value is not None] for seeds in methods]
         whole = [statistics.fmean(own) for own, seeds in zip(known, methods, strict=True) if len(own) == len(seeds)]
         winner = self.best(whole) if self.best and len(whole) > 1 else None
         return [self._cell(own, len(seeds), winner) for own, seeds in zip(known, methods, strict=True)]
 
-    def _cell(self, values: Sequence[float], seeds: int, winner: float | None) -> Cell:
+    def _cell(self, values: Sequence[float], seeds: int, winner: float | None) -> TableCell:
         """The mean where every seed has a value, else how many of them do."""
         if len(values) < seeds:
             return cell(None, f"{len(values)} of {seeds}" if values else "–")
@@ -58,24 +58,24 @@ def comparison_table(runs: Sequence[StoredRun], target: float) -> Table:
     )
 
 
-def columns_for(measure: Measure, target: float, known: set[str]) -> list[Column]:
+def columns_for(measure: Measure, target: float, known: set[str]) -> list[MetricColumn]:
     """What is compared, as far as it is known of anybody: what methods are judged by, fairness, then costs."""
     goal, name = f"to {100 * target:g}%", measure.label
     judged = [
-        Column(f"final {name}", f"final_{measure.name}", measure.text, measure.best),
-        Column(f"best {name}", f"best_{measure.name}", measure.text, measure.best),
-        Column("worst tenth\nof clients", "worst_decile", measure.text, measure.best),
+        MetricColumn(f"final {name}", f"final_{measure.name}", measure.text, measure.best),
+        MetricColumn(f"best {name}", f"best_{measure.name}", measure.text, measure.best),
+        MetricColumn("worst tenth\nof clients", "worst_decile", measure.text, measure.best),
     ]
-    accuracy = Column("accuracy", "final_accuracy", Measure().text, max)
-    measured = [accuracy, Column("test loss", "final_test_loss", best=min)]
+    accuracy = MetricColumn("accuracy", "final_accuracy", Measure().text, max)
+    measured = [accuracy, MetricColumn("test loss", "final_test_loss", best=min)]
     costs = [
-        Column(f"rounds\n{goal}", "rounds_to_target", best=min),
-        Column(f"gradients\n{goal}", "gradient_samples_to_target", count, min),
-        Column(f"sent\n{goal}", "bits_to_target", data_size, min),
-        Column(f"simulated time\n{goal}", "simulated_seconds_to_target", duration, min),
-        Column("gradients\nin all", "gradient_samples", count),
-        Column("sent\nin all", "bits", data_size),
-        Column("simulated time\nin all", "simulated_seconds", duration),
+        MetricColumn(f"rounds\n{goal}", "rounds_to_target", best=min),
+        MetricColumn(f"gradients\n{goal}", "gradient_samples_to_target", count, min),
+        MetricColumn(f"sent\n{goal}", "bits_to_target", data_size, min),
+        MetricColumn(f"simulated time\n{goal}", "simulated_seconds_to_target", duration, min),
+        MetricColumn("gradients\nin all", "gradient_samples", count),
+        MetricColumn("sent\nin all", "bits", data_size),
+        MetricColumn("simulated time\nin all", "simulated_seconds", duration),
     ]
     others = [one for one in measured if one.key != f"final_{measure.name}"]
     classified = "final_accuracy" in known  # then a target that nobody has reached is worth a column of dashes
@@ -94,5 +94,5 @@ def common(values: Iterable[str]) -> str:
     return found.pop() if len(found) == 1 else ""
 
 
-def _status(statuses: Sequence[str]) -> Cell:
+def _status(statuses: Sequence[str]) -> TableCell:
     return cell(tally(statuses), tone="bad" if "diverged" in statuses else "")

@@ -10,7 +10,7 @@ from fedamd.report.clients import client_sections
 from fedamd.report.comparison import common, comparison_table, tally
 from fedamd.report.curves import AXES, USUAL, Curve, draw_curves, groups, known_axes, known_measures
 from fedamd.report.federation import federation_tables
-from fedamd.report.page import Bars, Curves, Facts, Format, Section, Text
+from fedamd.report.page import Bars, Curves, Facts, Format, PageSection, Text
 from fedamd.report.stored import StoredRun
 from fedamd.report.units import count, data_size, duration
 from fedamd.runs.config import to_toml
@@ -47,10 +47,10 @@ def page_status(runs: Sequence[StoredRun]) -> str:
     return tally([run.status for run in runs])
 
 
-def page_sections(runs: Sequence[StoredRun]) -> list[Section]:
+def page_sections(runs: Sequence[StoredRun]) -> list[PageSection]:
     """All sections."""
     target = next((run.config.target_accuracy for run in runs if run.config.target_accuracy), TARGET)
-    sections: list[Section] = [summary_facts(runs), repeat(runs), curve_section(draw_curves(runs), target)]
+    sections: list[PageSection] = [summary_facts(runs), repeat(runs), curve_section(draw_curves(runs), target)]
     if len(groups(runs)) > 1:
         sections.append(comparison_table(runs, target))
     return [*sections, *federation_tables(runs), *client_sections(runs), *role_bars(runs), *settings(runs)]
@@ -132,9 +132,9 @@ def curve_section(curves: Sequence[Curve], target: float, against: Sequence[str]
     )
 
 
-def role_bars(runs: Sequence[StoredRun]) -> list[Section]:
+def role_bars(runs: Sequence[StoredRun]) -> list[PageSection]:
     """Who did what in every round, for methods whose clients do not all do the same."""
-    sections: list[Section] = []
+    sections: list[PageSection] = []
     for label, (run, *_) in groups(runs).items():
         rounds = run.rounds
         roles = list(dict.fromkeys(role for record in rounds for role in record.roles))
@@ -158,7 +158,7 @@ def role_bars(runs: Sequence[StoredRun]) -> list[Section]:
     return sections
 
 
-def settings(runs: Sequence[StoredRun]) -> list[Section]:
+def settings(runs: Sequence[StoredRun]) -> list[PageSection]:
     """What was set, and where it ran."""
     configs = [
         (f"{label} ({_seeds(members)})", to_toml(members[0].config.plain())) for label, members in groups(runs).items()

@@ -4,13 +4,13 @@ import time
 from collections.abc import Sequence
 
 from fedamd.flower.app.attendance import Presence, read_attendance
-from fedamd.report.page import Cell, Section, Table, cell
+from fedamd.report.page import PageSection, Table, TableCell, cell
 from fedamd.report.stored import StoredRun
 
 _COLUMNS = ("client", "now", "last heard of", "answers", "faults", "MB down", "MB up", "node")
 
 
-def federation_tables(runs: Sequence[StoredRun], now: float | None = None) -> list[Section]:
+def federation_tables(runs: Sequence[StoredRun], now: float | None = None) -> list[PageSection]:
     """A table for each run that was, or is, one of a federation."""
     found = [(run, clients) for run in runs if (clients := read_attendance(run.path))]
     return [_table(run, clients, time.time() if now is None else now, len(found) > 1) for run, clients in found]
@@ -27,7 +27,7 @@ def _table(run: StoredRun, clients: dict[int, Presence], now: float, several: bo
     )
 
 
-def _row(client: int, one: Presence, now: float) -> list[Cell]:
+def _row(client: int, one: Presence, now: float) -> list[TableCell]:
     state = cell("silent", tone="warn") if one.silent else cell("connected", tone="good")
     ago = None if one.last_seen is None else now - one.last_seen
     return [

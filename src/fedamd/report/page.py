@@ -30,7 +30,7 @@ _PICTURES = {".png": "image/png", ".svg": "image/svg+xml"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Section:
+class PageSection:
     """Something on the page, with a heading above it and a remark below, where they are not empty."""
 
     title: str
@@ -38,14 +38,14 @@ class Section:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts(Section):
+class Facts(PageSection):
     """Names and values, as tiles."""
 
     facts: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Curves(Section):
+class Curves(PageSection):
     """Lines with bands in panels that share their axis, zoom and legend.
 
     `lines` are {"label": …, "diverged": …, "points": {measure: points}} with points = {"x": {axis: […]}, "mean": […],
@@ -59,7 +59,7 @@ class Curves(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bars(Section):
+class Bars(PageSection):
     """Stacked bars, numbered from `first`: `stacks` are {"label": …, "values": […]}, one value a bar."""
 
     stacks: Sequence[dict[str, Any]]
@@ -69,7 +69,7 @@ class Bars(Section):
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """A value to sort by, and how it reads."""
 
     value: float | str | None
@@ -78,15 +78,15 @@ class Cell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table(Section):
+class Table(PageSection):
     """A table that sorts by any column; a verdict is a cell with a tone."""
 
     columns: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[TableCell]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Text(Section):
+class Text(PageSection):
     """Named texts shown as they are, folded away until asked for unless they are to be `open`."""
 
     parts: Sequence[tuple[str, str]]
@@ -94,7 +94,7 @@ class Text(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Picture(Section):
+class Picture(PageSection):
     """A picture, embedded."""
 
     source: str  # a data: address
@@ -111,14 +111,14 @@ class Picture(Section):
         return cls(title=title, note=note, source=f"data:{_PICTURES[path.suffix]};base64,{content}")
 
 
-def cell(value: float | str | None, text: str | None = None, tone: Tone = "") -> Cell:
+def cell(value: float | str | None, text: str | None = None, tone: Tone = "") -> TableCell:
     """A cell that reads as its value unless told otherwise; – where there is none."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return Cell(None, text or "–", tone)
-    return Cell(value, text or (value if isinstance(value, str) else f"{value:.4g}"), tone)
+        return TableCell(None, text or "–", tone)
+    return TableCell(value, text or (value if isinstance(value, str) else f"{value:.4g}"), tone)
 
 
-def build_page(title: str, sections: Sequence[Section], *, subtitle: str = "", status: str = "") -> str:
+def build_page(title: str, sections: Sequence[PageSection], *, subtitle: str = "", status: str = "") -> str:
     """The page as HTML: heading, a line below it, a badge with the status, and the sections from top to bottom."""
     return render(page_data(title, sections, subtitle=subtitle, status=status))
 
@@ -135,7 +135,7 @@ def render(data: Mapping[str, Any]) -> str:
 
 def page_data(
     title: str,
-    sections: Sequence[Section],
+    sections: Sequence[PageSection],
     *,
     subtitle: str = "",
     status: str = "",

@@ -8,7 +8,7 @@ from fedamd.files import write_text
 from fedamd.report.content import curve_section
 from fedamd.report.curves import draw_curves
 from fedamd.report.figures import INK, save
-from fedamd.report.page import Facts, Picture, Section, Table, Tone, build_page, cell
+from fedamd.report.page import Facts, PageSection, Picture, Table, Tone, build_page, cell
 from fedamd.report.stored import read_runs
 
 CURVES = 6  # so many trials are drawn: a chart of all of them would be a tangle
@@ -20,7 +20,7 @@ def write_page(result: Tuned) -> Path:
     best = result.best
     facts = [("trials", str(len(result.trials))), ("rounds in all", str(result.rounds))]
     facts += [(f"best {result.measure.label}", _value(result, best))] if best else []
-    sections: list[Section] = [Facts(title="", facts=facts)]
+    sections: list[PageSection] = [Facts(title="", facts=facts)]
     if result.importance:
         told = [[cell(key), cell(value, f"{value:.0%}")] for key, value in result.importance.items()]
         sections.append(Table(title="Importance", columns=["key", "share of the scores' spread"], rows=told))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fedamd.errors import FedamdError
 from fedamd.report.content import page_sections, page_status, page_subtitle, page_title
-from fedamd.report.page import Picture, Section, build_page
+from fedamd.report.page import PageSection, Picture, build_page
 from fedamd.report.stored import read_runs
 
 
@@ -27,7 +27,7 @@ def report(runs: Path | str | Sequence[Path | str], out: Path | str | None = Non
     return write_page(page, Path(out) if out else folders[0] / "report.html")
 
 
-def _heat_maps(folders: Sequence[Path]) -> list[Section]:
+def _heat_maps(folders: Sequence[Path]) -> list[PageSection]:
     """The pictures that sweeps have drawn."""
     pictures = [folder / "heatmap.png" for folder in folders]
     return [Picture.of(f"Heat map of {path.parent.name}", path) for path in pictures if path.is_file()]

@@ -15,7 +15,7 @@ from fedamd.data.base import Dataset
 from fedamd.engines import Engine
 from fedamd.engines.client_store import ClientStore, MemoryStore
 from fedamd.engines.distributed import DistributedEngine, Ranks, ShardedStore, in_step, join
-from fedamd.engines.factory import Choice, choose_engine
+from fedamd.engines.factory import ResolvedEngine, choose_engine
 from fedamd.errors import FedamdError
 from fedamd.oracles.base import Oracle
 from fedamd.oracles.objective import load_parameters
@@ -80,11 +80,11 @@ def run(
     ranks = join(settled.device)
     with in_step(ranks):
         experiment = build_experiment(settled, **objects)
-        choice = choice_for(experiment, engine, oracle)
+        resolved = resolve_engine(experiment, engine, oracle)
         _check_store(settled, out is not None, ranks)  # what cannot run leaves no folder behind
         callbacks = [*configured(experiment.config), *callbacks]
-        folder = new_folder(Path(out), experiment, choice) if out is not None else None
-    return _trained(experiment, choice.engine, ranks, folder, listen, callbacks, progress)
+        folder = new_folder(Path(out), experiment, resolved) if out is not None else None
+    return _trained(experiment, resolved.engine, ranks, folder, listen, callbacks, progress)
 
 
 def resume(
@@ -101,7 +101,7 @@ def resume(
     trust: bool = False,
     **changes: Any,
 ) -> Result:
-    """Go on with the run in `folder` from its last checkpoint, exactly as if it had never stopped.
+    """Continue the run in `folder` from its last checkpoint, exactly as if it had never stopped.
 
     Objects that the config cannot name must be given again, and must be the same. `trust` runs the code that the
     config of a folder names which somebody else has made.
@@ -116,10 +116,10 @@ def resume(
     ranks = join(config.device)
     with in_step(ranks):
         experiment = build_experiment(config, dataset=dataset, model=model, algorithm=algorithm)
-        choice = choice_for(experiment, engine, oracle)
+        resolved = resolve_engine(experiment, engine, oracle)
         _check_store(config, True, ranks)
         callbacks = [*configured(experiment.config), *callbacks]
-    return _trained(experiment, choice.engine, ranks, opened, listen, callbacks, progress)
+    return _trained(experiment, resolved.engine, ranks, opened, listen, callbacks, progress)
 
 
 def load_model(
@@ -174,7 +174,7 @@ def _trained(
     progress: bool,
 ) -> Result:
     """One run to its end, recorded in `folder` if there is one."""
-    one = Run(experiment, _held(experiment.config, folder, ranks))
+    one = Run(experiment, _client_store(experiment.config, folder, ranks))
     kept: list[Sink] = [FolderSink({one: folder})] if folder else []
     spread = DistributedEngine(engine, ranks) if ranks.world > 1 else engine
     with Progress() if progress and is_writer() else nullcontext() as shown:
@@ -184,9 +184,9 @@ def _trained(
     return Result(summary, one.records, one.state.x, experiment.model, folder.path if folder else None)
 
 
-def choice_for(
+def resolve_engine(
     experiment: Experiment, engine: Engine | str | None = None, oracle: Oracle | str | None = None
-) -> Choice:
+) -> ResolvedEngine:
     """The engine and the oracle the config asks for, or the objects given, and why no faster ones."""
     config = experiment.config
     named = "auto" if config.engine == "distributed" else config.engine
@@ -202,7 +202,7 @@ def choice_for(
 
 def engine_for(experiment: Experiment) -> Engine:
     """The engine the config asks for, in this process."""
-    return choice_for(experiment).engine
+    return resolve_engine(experiment).engine
 
 
 def _check_store(config: Config, has_folder: bool, ranks: Ranks) -> None:
@@ -210,15 +210,15 @@ def _check_store(config: Config, has_folder: bool, ranks: Ranks) -> None:
         raise FedamdError('client_store = "disk" is for one process with a run folder; use client_store = "memory"')
 
 
-def _held(config: Config, folder: Folder | None, ranks: Ranks) -> ClientStore:
+def _client_store(config: Config, folder: Folder | None, ranks: Ranks) -> ClientStore:
     if config.client_store == "disk" and folder:
-        return folder.held()
+        return folder.client_store()
     return ShardedStore(ranks, config.device) if ranks.world > 1 else MemoryStore()
 
 
-def new_folder(path: Path, experiment: Experiment, choice: Choice | None = None) -> Folder:
+def new_folder(path: Path, experiment: Experiment, resolved: ResolvedEngine | None = None) -> Folder:
     """The folder of a run that begins."""
-    config, execution = experiment.config, choice.facts() if choice else None
+    config, execution = experiment.config, resolved.facts() if resolved else None
     folder = Folder.create(path, config, is_writer(), theory=experiment.theory, execution=execution)
     if is_writer():
         keep_clients(folder.path, experiment)

@@ -34,7 +34,7 @@ _UNSAID = (
     "stop",
     "callbacks",
     "precision",
-)  # not written where they are the paper's: runs of before they existed read the same
+)  # not written where they are the paper's: older runs read the same
 LISTS = ("metrics", "callbacks")  # names, in a list or with commas between them
 COHORT = 20  # A, unless told; all clients where there are fewer
 _COMPANIONS = {  # data set → its usual partition and model
@@ -254,7 +254,7 @@ class Config(BaseModel):
 
 
 def refuse_given(section: Section, argument: str) -> None:
-    """An object that was given from Python cannot be made from what is told of it."""
+    """An object that was given from Python cannot be made from its description."""
     if section.given:
         raise FedamdError(
             f"this config is of a run with an object from Python, {section.name}: give it again as {argument}=…"

@@ -136,8 +136,8 @@ def hold_out(dataset: Dataset, clients: Clients, share: float, seed: int) -> tup
     owners = torch.repeat_interleave(torch.arange(len(tests)), torch.tensor([len(own) for own in tests]))
     if not len(samples):
         raise FedamdError(f"test_share = {share:g} leaves no client a test sample: give clients more data or raise it")
-    held = ClientTests(dataset.inputs[samples], dataset.targets[samples], owners.to(samples.device))
-    return Partition.of(train), held
+    own_tests = ClientTests(dataset.inputs[samples], dataset.targets[samples], owners.to(samples.device))
+    return Partition.of(train), own_tests
 
 
 def finite(measured: Mapping[str, float]) -> dict[str, float | None]:

@@ -149,7 +149,7 @@ class Folder:
                     f"{self.path} was begun with {name} = {begun.get(name, 'as in its config')}: resume it with that"
                 )
 
-    def held(self) -> DiskStore:
+    def client_store(self) -> DiskStore:
         return DiskStore(self.path / HELD)
 
     # --- going on ---
@@ -169,7 +169,7 @@ class Folder:
         elif refusals:
             raise FedamdError(f"{self.path} cannot go on: {'; '.join(dict.fromkeys(refusals))}")
         else:
-            run.site.held.rewind(None)
+            run.site.store.rewind(None)
         if run.t > run.config.rounds:
             raise FedamdError(f"rounds is {run.config.rounds}, but {run.t} rounds are done in {self.path}")
         ended_early = run.status in ("finished", "stopped") and run.t < run.config.rounds
@@ -187,7 +187,7 @@ class Folder:
 
     def save(self, run: Run) -> None:
         """A checkpoint of the run as it is between two rounds; what it needs is on disk before it, see above."""
-        run.site.held.commit(run.t)
+        run.site.store.commit(run.t)
         tensors = run.tensors()  # on every process: what its clients hold is gathered from all
         if not self._writes:
             return
@@ -286,7 +286,7 @@ def default_folder(config: Config, parent: Path = Path("runs")) -> Path:
 
 
 def refuse_taken(path: Path) -> None:
-    """What is in a folder is left alone: a new run wants a new one, or one in which none came to be."""
+    """What is in a folder is left alone: a new run needs an empty folder, or one in which no run was ever begun."""
     if path.exists() and not path.is_dir():
         raise FedamdError(f"{path} is a file: choose another --out")
     if not is_text(str(path)):  # safetensors cannot read what would be written there

@@ -50,11 +50,11 @@ class Tally:
 class Run:
     """A run between two rounds. `t` rounds are done; `status` is running, finished, diverged or stopped."""
 
-    def __init__(self, experiment: Experiment, held: ClientStore | None = None) -> None:
+    def __init__(self, experiment: Experiment, store: ClientStore | None = None) -> None:
         config = experiment.config
         self.experiment = experiment
         self.config = config
-        self.site = Site(config.seed, experiment.clients, held or MemoryStore())
+        self.site = Site(config.seed, experiment.clients, store or MemoryStore())
         self.state = State(x=experiment.x0.clone())
         self.started = False
         self.t = 0
@@ -139,7 +139,7 @@ class Run:
     def tensors(self) -> dict[str, Tensor]:
         """The state and what the clients hold, by name."""
         state = {f"state.{name}": value for name, value in self.state.items()}
-        return state | {f"held.{name}": value for name, value in self.site.held.tensors().items()}
+        return state | {f"held.{name}": value for name, value in self.site.store.tensors().items()}
 
     def facts(self) -> dict[str, Any]:
         """Everything else a checkpoint holds."""
@@ -160,8 +160,8 @@ class Run:
             {name.removeprefix(part): value.to(device) for name, value in tensors.items() if name.startswith(part)}
             for part in ("state.", "held.")
         )
-        self.site.held.rewind(facts["t"])
-        self.site.held.restore(held)
+        self.site.store.rewind(facts["t"])
+        self.site.store.restore(held)
         self.state = State(**state)
         self.t, self.status, self.started = facts["t"], facts["status"], True
         self.ledger, self.start_up = ledger, start_up

@@ -19,7 +19,7 @@ from fedamd.runs.sealed import read_json
 
 
 @dataclass
-class Verdict:
+class FolderVerdict:
     """What is wrong with a folder, and what of it can be relied upon."""
 
     path: Path
@@ -41,10 +41,10 @@ class Verdict:
         return f"what can be saved: {', '.join(self.good) or 'nothing'}"
 
 
-def verify(path: Path) -> Verdict:
+def verify(path: Path) -> FolderVerdict:
     """Look at everything in the folder of a run that nobody is at work in."""
     folder = Folder.open(path)
-    verdict = Verdict(path)
+    verdict = FolderVerdict(path)
     with exclusively(path):
         sealed = _try(verdict, "environment.json", lambda: folder.sealed)
         settings = _try(verdict, CONFIG, folder.settings)
@@ -64,7 +64,7 @@ def verify(path: Path) -> Verdict:
     return verdict
 
 
-def _try(verdict: Verdict, name: str, look: Callable[[], Any], tell: bool = True) -> Any:
+def _try(verdict: FolderVerdict, name: str, look: Callable[[], Any], tell: bool = True) -> Any:
     try:
         found = look()
     except FedamdError as error:
@@ -76,7 +76,7 @@ def _try(verdict: Verdict, name: str, look: Callable[[], Any], tell: bool = True
     return found
 
 
-def _marks(verdict: Verdict, path: Path) -> list[int] | None:
+def _marks(verdict: FolderVerdict, path: Path) -> list[int] | None:
     """The moments that what clients hold can go back to; None where it is in the checkpoints."""
     if not path.exists():
         return None

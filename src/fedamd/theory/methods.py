@@ -17,7 +17,7 @@ Rounds = Callable[[Problem], float]
 
 
 @dataclass(frozen=True)
-class Method:
+class Table1Method:
     """A row of Table 1."""
 
     key: str
@@ -111,7 +111,7 @@ def fedamd_constant_pl(problem: Problem) -> float:
     return constant_pl.optimal_rounds(problem) * constant_pl.slowdown(problem)
 
 
-SEQUENTIAL = Method(
+SEQUENTIAL = Table1Method(
     "fedamd-sequential",
     "FedAMD (sequential)",
     "Wu et al., 2023",
@@ -121,7 +121,7 @@ SEQUENTIAL = Method(
     costs.fedamd_sequential,
     costs.large_batches_everywhere,
 )
-CONSTANT = Method(
+CONSTANT = Table1Method(
     "fedamd-constant",
     "FedAMD (constant)",
     "Wu et al., 2023",
@@ -131,7 +131,7 @@ CONSTANT = Method(
     costs.fedamd_constant,
     costs.large_batches_everywhere,
 )
-MINIBATCH_SGD = Method(
+MINIBATCH_SGD = Table1Method(
     "minibatch-sgd",
     "Minibatch SGD",
     "Wang & Srebro, 2019; Woodworth et al., 2020",
@@ -141,7 +141,7 @@ MINIBATCH_SGD = Method(
     costs.minibatch_sgd,
     costs.no_start_up,
 )
-FEDAVG = Method(
+FEDAVG = Table1Method(
     "fedavg",
     "FedAvg",
     "Yang et al., 2021; Karimireddy et al., 2020a",
@@ -151,7 +151,7 @@ FEDAVG = Method(
     costs.fedavg,
     costs.no_start_up,
 )
-SCAFFOLD = Method(
+SCAFFOLD = Table1Method(
     "scaffold",
     "SCAFFOLD",
     "Karimireddy et al., 2020b",
@@ -161,7 +161,7 @@ SCAFFOLD = Method(
     costs.scaffold,
     costs.large_batches_everywhere,
 )
-BVR_L_SGD = Method(
+BVR_L_SGD = Table1Method(
     "bvr-l-sgd",
     "BVR-L-SGD",
     "Murata & Suzuki, 2021",
@@ -171,7 +171,7 @@ BVR_L_SGD = Method(
     costs.bvr_l_sgd,
     costs.no_start_up,
 )
-VR_MARINA = Method(
+VR_MARINA = Table1Method(
     "vr-marina",
     "VR-MARINA",
     "Gorbunov et al., 2021",

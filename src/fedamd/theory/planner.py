@@ -12,7 +12,7 @@ from typing import Any
 from fedamd.errors import FedamdError
 from fedamd.theory import constant, constant_pl, costs, sequential
 from fedamd.theory.costs import BITS_PER_VALUE, Speeds
-from fedamd.theory.methods import BVR_L_SGD, CONSTANT, SEQUENTIAL, TABLE1, VR_MARINA, Method
+from fedamd.theory.methods import BVR_L_SGD, CONSTANT, SEQUENTIAL, TABLE1, VR_MARINA, Table1Method
 from fedamd.theory.probability import anchor_probability
 from fedamd.theory.problem import Problem, Proved, countable, whole
 from fedamd.theory.resolve import theory_rates
@@ -21,7 +21,7 @@ COSTS = ("rounds", "gradients", "bits", "seconds")  # what a user may pay for
 
 
 @dataclass(frozen=True)
-class Entry:
+class PlanEntry:
     """One method in a plan. Without violations it has numbers; bits need `d`, seconds need `d` and speeds."""
 
     method: str
@@ -44,7 +44,7 @@ class Plan:
 
     problem: Problem
     cost: str  # one of COSTS
-    entries: list[Entry]
+    entries: list[PlanEntry]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -69,16 +69,16 @@ def plan(problem: Problem, cost: str = "rounds", speeds: Speeds | None = None) -
     return Plan(problem, cost, sorted(entries, key=lambda entry: _price(entry, cost)))
 
 
-def evaluate(method: Method, problem: Problem, speeds: Speeds | None = None) -> Entry:
+def evaluate(method: Table1Method, problem: Problem, speeds: Speeds | None = None) -> PlanEntry:
     """One method on this problem."""
     violated = violations(method, problem)
     rounds = None if violated else method.rounds(problem)
     if rounds is None or math.isnan(rounds):
-        return Entry(method.key, method.name, violated or ["the bound is void here: its logarithm is not positive"])
+        return PlanEntry(method.key, method.name, violated or ["the bound is void here: its logarithm is not positive"])
     total = whole(rounds)
     per_round, start_up = method.cost(problem), method.start_up(problem)
     bits_per_vector = None if problem.d is None else BITS_PER_VALUE * problem.d
-    return Entry(
+    return PlanEntry(
         method.key,
         method.name,
         [],
@@ -94,7 +94,7 @@ def evaluate(method: Method, problem: Problem, speeds: Speeds | None = None) -> 
     )
 
 
-def violations(method: Method, problem: Problem) -> list[str]:
+def violations(method: Table1Method, problem: Problem) -> list[str]:
     """Why Table 1's rate does not apply to this method on this problem; empty where it does."""
     found = []
     if problem.mu is not None and method.pl is None:
@@ -119,7 +119,7 @@ def _batch_violations(problem: Problem) -> list[str]:
     return found
 
 
-def _settings(method: Method, problem: Problem) -> dict[str, float]:
+def _settings(method: Table1Method, problem: Problem) -> dict[str, float]:
     """What the theory fixes for a method; the paper gives learning rates for FedAMD only."""
     if method is CONSTANT:
         return {
@@ -142,12 +142,12 @@ def _proved_rate(problem: Problem) -> dict[str, float]:
     return {"eta_s as proved": constant.rates(exact).eta_s} if _differs(CONSTANT, problem) else {}
 
 
-def _differs(method: Method, problem: Problem) -> bool:
+def _differs(method: Table1Method, problem: Problem) -> bool:
     """Whether what the paper prints and what its proof shows are different things."""
     return method is CONSTANT and problem.mu is None
 
 
-def _proved(method: Method, problem: Problem) -> Proved | None:
+def _proved(method: Table1Method, problem: Problem) -> Proved | None:
     if method is SEQUENTIAL:
         return sequential.proved(problem)
     if method is CONSTANT:
@@ -155,6 +155,6 @@ def _proved(method: Method, problem: Problem) -> Proved | None:
     return None
 
 
-def _price(entry: Entry, cost: str) -> float:
+def _price(entry: PlanEntry, cost: str) -> float:
     price = getattr(entry, cost)
     return math.inf if price is None else float(price)

@@ -14,7 +14,7 @@ from fedamd.flower.app import letterbox
 from fedamd.flower.app.letterbox import Letterbox
 from fedamd.flower.app.mailbox import Mailbox
 from fedamd.flower.local.inprocess import InProcessGrid
-from fedamd.flower.node.private_flwr import Parcel, set_identity
+from fedamd.flower.node.private_flwr import WireMessage, set_identity
 
 
 class FakeSuperLink:
@@ -27,11 +27,11 @@ class FakeSuperLink:
         self.pushed: list[Any] = []
         self.late: set[str] = set()
         self.objects: dict[str, bytes] = {}
-        self.replies: dict[str, Parcel] = {}
+        self.replies: dict[str, WireMessage] = {}
         for name in "ab":
             question = Message(RecordDict(), dst_node_id=5, message_type="train")
             question.metadata.__dict__["_message_id"] = name
-            reply = Parcel.of(Message(RecordDict({"r": ConfigRecord({"name": name})}), reply_to=question))
+            reply = WireMessage.of(Message(RecordDict({"r": ConfigRecord({"name": name})}), reply_to=question))
             self.replies[name] = reply
             self.objects |= reply.parts
         self.grid = SimpleNamespace(_runtime_client=self, node=Node(node_id=1), run=SimpleNamespace(run_id=1))
@@ -73,7 +73,7 @@ def test_all_replies_with_one_question() -> None:
 
 def test_a_reply_that_comes_whole_is_read_as_it_is() -> None:
     link = FakeSuperLink()
-    link.replies["a"] = Parcel.of(link.replies["a"].opened(), whole=True)
+    link.replies["a"] = WireMessage.of(link.replies["a"].opened(), whole=True)
     link.objects.clear()
     assert name_of(Letterbox(link.grid).fetch(["a"])["a"]) == "a"
     assert len(link.confirmed) == 1

@@ -114,7 +114,7 @@ def test_ctrl_c_ends_the_run_where_it_runs_and_says_how_to_go_on(tmp_path: Path)
 
     assert launch.run_on(link, EXAMPLE, read_app(EXAMPLE), show) == "finished:stopped"
     assert link.stopped == ["17"]
-    assert "goes on with the run" in shown[-1]
+    assert "continues the run" in shown[-1]
 
 
 def test_a_run_that_is_finished_is_not_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,10 @@ from fedamd.errors import FedamdError
 from fedamd.flower.metrics import Page
 from fedamd.flower.node import node as node_module
 from fedamd.flower.node import private_flwr
-from fedamd.flower.node.link import Identity, Link, Options
+from fedamd.flower.node.link import Link, NodeIdentity, Options
 from fedamd.flower.node.node import Node
 from fedamd.flower.node.pace import Pace
-from fedamd.flower.node.private_flwr import Parcel
+from fedamd.flower.node.private_flwr import WireMessage
 from fedamd.flower.node.workers import WorkerDied, WorkerHung
 
 
@@ -28,7 +28,7 @@ class FakeLink:
 
     def __init__(self, incoming: list[Message], whole: bool = False) -> None:
         private_flwr.set_identity(7, 5)
-        self.incoming = [Parcel.of(message, whole) for message in incoming]
+        self.incoming = [WireMessage.of(message, whole) for message in incoming]
         self.objects = {number: part for one in self.incoming for number, part in one.parts.items()}
         self.replies: list[Message] = []
         self.whole: list[Message] = []
@@ -71,14 +71,14 @@ class FakeWorkers:
         self.answers = list(answers)
         self.seconds: list[float] = []
 
-    def ask(self, job: Any, fab: bytes, parcel: Parcel, seconds: float) -> Parcel:
+    def ask(self, job: Any, fab: bytes, parcel: WireMessage, seconds: float) -> WireMessage:
         self.seconds.append(seconds)
         assert (job.run_id, job.node_config, fab) == (7, {"partition-id": 1}, b"fab")
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
         whole, message = parcel.is_whole, parcel.opened()
-        return Parcel.of(Message(RecordDict({"r": ConfigRecord({"n": answer})}), reply_to=message), whole)
+        return WireMessage.of(Message(RecordDict({"r": ConfigRecord({"n": answer})}), reply_to=message), whole)
 
     def end_idle(self) -> None:
         pass
@@ -152,20 +152,20 @@ def test_an_app_nobody_trusted_has_signed_does_not_run(
 
 
 def test_a_second_process_of_the_same_client_is_refused(tmp_path: Path) -> None:
-    Identity(tmp_path, "client-3", None)
+    NodeIdentity(tmp_path, "client-3", None)
     with pytest.raises(FedamdError, match=r"client-3\.lock is taken"):
-        Identity(tmp_path, "client-3", None)
-    Identity(tmp_path, "client-4", None)
+        NodeIdentity(tmp_path, "client-3", None)
+    NodeIdentity(tmp_path, "client-4", None)
 
 
 def test_a_client_that_comes_back_is_the_same_node(tmp_path: Path) -> None:
     import os
 
-    first = Identity(tmp_path, "client-3", None)
+    first = NodeIdentity(tmp_path, "client-3", None)
     first.became(99)
     os.close(first._lock)
     assert (tmp_path / "client-3.node.json").stat().st_mode & 0o777 == 0o600
-    again = Identity(tmp_path, "client-3", None)
+    again = NodeIdentity(tmp_path, "client-3", None)
     assert again.node_id == 99
     assert again.key.private_numbers() == first.key.private_numbers()
 

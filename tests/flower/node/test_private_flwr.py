@@ -11,7 +11,7 @@ from flwr.superlink.grid.http_grid import HttpGrid
 from fedamd.errors import FedamdError
 from fedamd.flower import version
 from fedamd.flower.node import private_flwr
-from fedamd.flower.node.private_flwr import Parcel
+from fedamd.flower.node.private_flwr import WireMessage
 
 
 def names(function: object) -> list[str]:
@@ -74,19 +74,19 @@ def message() -> Message:
 
 def test_a_small_message_is_whole_in_one_piece() -> None:
     sent = message()
-    parcel = Parcel.of(sent, whole=True)
+    parcel = WireMessage.of(sent, whole=True)
     assert (parcel.is_whole, parcel.parts, private_flwr.comes_whole(parcel.tree)) == (True, {}, True)
-    got = Parcel.from_frames(parcel.to_frames()).opened()
+    got = WireMessage.from_frames(parcel.to_frames()).opened()
     assert dict(got.content["a"]) == {"k": [1, 2], "b": b"\n\0"}
     assert got.metadata.message_id == sent.metadata.message_id == parcel.tree.object_id
     assert parcel.size > 40
-    assert not private_flwr.comes_whole(Parcel.of(sent).tree)
+    assert not private_flwr.comes_whole(WireMessage.of(sent).tree)
 
 
 def test_a_message_with_arrays_goes_in_pieces() -> None:
     private_flwr.set_identity(7, 5)
     large = RecordDict({"vectors": ArrayRecord({"x": Array("float32", (1,), "s", b"1234")})})
-    assert not Parcel.of(Message(large, dst_node_id=9, message_type="train"), whole=True).is_whole
+    assert not WireMessage.of(Message(large, dst_node_id=9, message_type="train"), whole=True).is_whole
 
 
 def test_a_superlinks_database_keeps_the_content_of_a_message_that_comes_whole() -> None:
@@ -100,12 +100,12 @@ def test_a_superlinks_database_keeps_the_content_of_a_message_that_comes_whole()
 
 def test_a_message_goes_to_another_process_and_its_reply_comes_back() -> None:
     sent = message()
-    there = Parcel.from_frames(Parcel.of(sent).to_frames())
+    there = WireMessage.from_frames(WireMessage.of(sent).to_frames())
     got = there.opened()
     assert dict(got.content["a"]) == {"k": [1, 2], "b": b"\n\0"}
     assert got.metadata.message_id == sent.metadata.message_id
     assert (got.metadata.run_id, got.metadata.dst_node_id, got.metadata.ttl) == (7, 9, sent.metadata.ttl)
-    reply = Parcel.from_frames(Parcel.of(Message(Error(8, "why"), reply_to=got)).to_frames())
+    reply = WireMessage.from_frames(WireMessage.of(Message(Error(8, "why"), reply_to=got)).to_frames())
     assert reply.message.error.reason == "why"
     assert reply.message.metadata.reply_to_message_id == sent.metadata.message_id
 

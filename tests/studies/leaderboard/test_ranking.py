@@ -2,10 +2,10 @@
 
 import math
 
-from fedamd.studies.leaderboard.board import Setting
+from fedamd.studies.leaderboard.board import LeaderboardSetting
 from fedamd.studies.leaderboard.ranking import interval, rank
 
-SETTING = Setting("s", "S", {}, {}, (0.5, 0.9), 1, (4,), (9,), (1, 2))
+SETTING = LeaderboardSetting("s", "S", {}, {}, (0.5, 0.9), 1, (4,), (9,), (1, 2))
 
 
 def line(label: str, seed: int, accuracy: list[float], cost: list[int], start_up=(0, 0), status="finished"):

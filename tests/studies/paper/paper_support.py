@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from typing import Any
 
-from fedamd.studies.paper.experiments import Cell, Experiment
-from fedamd.studies.paper.reproduce import Outcome, Protocol, Rates
+from fedamd.studies.paper.experiments import PaperCurve, PaperExperiment
+from fedamd.studies.paper.reproduce import Protocol, Rates, ReproducedCurve
 
 TINY = Protocol(rounds=3, seeds=2)
 
 
-def tiny_cell(label: str, **algorithm: Any) -> Cell:
+def tiny_cell(label: str, **algorithm: Any) -> PaperCurve:
     options = {"name": "fedavg", "steps": 1, "small_batch": 4} | algorithm
-    return Cell(label, 2, options, data="digits", model="mlp", panel="2 clients")
+    return PaperCurve(label, 2, options, data="digits", model="mlp", panel="2 clients")
 
 
-EXPERIMENT = Experiment(  # two methods, four pairs of rates, of which three are repeated
+EXPERIMENT = PaperExperiment(  # two methods, four pairs of rates, of which three are repeated
     "tiny",
     "A tiny experiment",
     (tiny_cell("FedAvg"), tiny_cell("FedAMD (sequential)", name="fedamd", tau=2)),
@@ -53,7 +53,7 @@ def made_outcome(
     cohort: int = 20,
     grid: dict[Rates, dict[str, Any]] | None = None,
     finalists: int = 3,
-) -> Outcome:
-    cell = Cell(label, cohort, {"name": "fedavg"}, panel=f"{cohort} clients")
+) -> ReproducedCurve:
+    cell = PaperCurve(label, cohort, {"name": "fedavg"}, panel=f"{cohort} clients")
     others = {(0.0, float(number)): runs for number in range(1, finalists)}
-    return Outcome(cell, (0.1, 1.0), grid or {}, {(0.1, 1.0): runs} | others, planned=3)
+    return ReproducedCurve(cell, (0.1, 1.0), grid or {}, {(0.1, 1.0): runs} | others, planned=3)

@@ -11,13 +11,13 @@ from fedamd.studies.paper.claims import (
     FEDAVG,
     VARIANCE_REDUCED,
     Claim,
-    Verdict,
+    ClaimVerdict,
     judge,
     markdown,
     verdicts,
 )
 from fedamd.studies.paper.experiments import COHORTS, EXPERIMENTS
-from fedamd.studies.paper.reproduce import Outcome
+from fedamd.studies.paper.reproduce import ReproducedCurve
 from fedamd.studies.paper.table import ACCURACY, COMMUNICATION, GRADIENTS
 
 PATTERNS = CLAIMS[0]  # {0,1} beats {0,0,1}
@@ -25,7 +25,7 @@ ALL_METHODS = (*FEDAMD, *VARIANCE_REDUCED, FEDAVG)
 BEST = Claim("FedAMD is best", "table2", FEDAMD, (*VARIANCE_REDUCED, FEDAVG), ACCURACY)
 
 
-def patterns(short: dict[int, float], long: float = 0.8, **how: int) -> list[Outcome]:
+def patterns(short: dict[int, float], long: float = 0.8, **how: int) -> list[ReproducedCurve]:
     """{0,1} with these accuracies by cohort, {0,0,1} always with the same."""
     return [
         made_outcome(label, [made_run(accuracy)], cohort, **how)
@@ -34,7 +34,9 @@ def patterns(short: dict[int, float], long: float = 0.8, **how: int) -> list[Out
     ]
 
 
-def methods(values: dict[str, float], grid: dict[float, float], cohorts: tuple[int, ...] = COHORTS) -> list[Outcome]:
+def methods(
+    values: dict[str, float], grid: dict[float, float], cohorts: tuple[int, ...] = COHORTS
+) -> list[ReproducedCurve]:
     """Methods with these final accuracies; FedAvg's grid has these accuracies by η_l."""
     runs = {(eta_l, 1.0): made_run(accuracy) for eta_l, accuracy in grid.items()}
     return [
@@ -126,7 +128,7 @@ def test_no_limit_helps_where_another_rival_is_better() -> None:
 def test_of_costs_the_least_is_best_and_never_is_the_worst(quantity) -> None:
     claim = Claim("less", "table2", ("FedAMD (constant)",), ("SCAFFOLD",), quantity)
 
-    def verdict(ours: int | None, theirs: int | None) -> Verdict:
+    def verdict(ours: int | None, theirs: int | None) -> ClaimVerdict:
         pairs = (("FedAMD (constant)", ours), ("SCAFFOLD", theirs))
         runs = {label: [made_run(0.8, 10), made_run(0.8, rounds)] for label, rounds in pairs}
         return judge(claim, [made_outcome(label, own, cohort) for cohort in COHORTS for label, own in runs.items()])

@@ -3,7 +3,7 @@
 import pytest
 
 from fedamd.runs.config import load_config
-from fedamd.studies.paper.experiments import COHORTS, EXPERIMENTS, METHODS, Cell
+from fedamd.studies.paper.experiments import COHORTS, EXPERIMENTS, METHODS, PaperCurve
 from fedamd.studies.paper.reference import TABLE_2
 
 D, N, M, K, B = 44_426, 600, 100, 10, 64
@@ -69,7 +69,7 @@ def test_what_the_figures_vary() -> None:
     assert {one["steps"] for one in algorithms("figure1-k5")} == {5}
     assert {one["steps"] for one in algorithms("methods-k20")} == {20}
     assert {one["large_batch"] for one in algorithms("batch-p09")} == {64, 256, "full"}
-    emnist: tuple[Cell, ...] = EXPERIMENTS["emnist"].cells
+    emnist: tuple[PaperCurve, ...] = EXPERIMENTS["emnist"].cells
     assert {(one.algorithm["steps"], one.algorithm["small_batch"]) for one in emnist} == {
         (10, 256),
         (20, 128),

@@ -11,10 +11,10 @@ from paper_support import EXPERIMENT, TINY, made_run, tiny_cell
 from fedamd.errors import FedamdError
 from fedamd.runs.run import Listener, Record, Run
 from fedamd.studies.paper import reproduce as module
-from fedamd.studies.paper.experiments import EXPERIMENTS, Experiment
+from fedamd.studies.paper.experiments import EXPERIMENTS, PaperExperiment
 from fedamd.studies.paper.reproduce import (
-    Outcome,
     Protocol,
+    ReproducedCurve,
     best_rates,
     chosen_experiments,
     only,
@@ -22,19 +22,21 @@ from fedamd.studies.paper.reproduce import (
     reproduce,
     stored,
 )
-from fedamd.studies.paper.store import Store
+from fedamd.studies.paper.store import PaperStore
 
 
 def silent(_: Run, __: Record) -> None: ...
 
 
-def run(experiment: Experiment, folder: Path, protocol: Protocol = TINY, listen: Listener = silent) -> list[Outcome]:
+def run(
+    experiment: PaperExperiment, folder: Path, protocol: Protocol = TINY, listen: Listener = silent
+) -> list[ReproducedCurve]:
     ((_, outcomes),) = reproduce([experiment], folder, protocol, listen)
     return outcomes
 
 
-def kept(folder: Path) -> list[Outcome]:
-    return stored(EXPERIMENT, Store(folder), TINY)
+def kept(folder: Path) -> list[ReproducedCurve]:
+    return stored(EXPERIMENT, PaperStore(folder), TINY)
 
 
 def lines(folder: Path) -> list[str]:
@@ -133,7 +135,7 @@ def test_the_best_pair_is_the_best_on_average() -> None:
 def test_the_kept_results_are_found_under_their_names() -> None:
     """All of Table 2: 18 pairs of rates, and three seeds."""
     folder = Path(__file__).parents[3] / "results" / "paper"
-    outcomes = stored(EXPERIMENTS["table2"], Store(folder), Protocol())
+    outcomes = stored(EXPERIMENTS["table2"], PaperStore(folder), Protocol())
     assert len(outcomes) == 18
     assert all(len(outcome.grid) == 18 and len(outcome.runs) == 3 for outcome in outcomes)
 
@@ -181,7 +183,7 @@ def test_experiments_share_the_runs_they_have_in_common(
     assert not (tmp_path / "again.jsonl").exists()
 
 
-def schedule(finished: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, *local_rates: float) -> Experiment:
+def schedule(finished: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, *local_rates: float) -> PaperExperiment:
     """A schedule of FedAMD, in a folder where Table 2 (which is the tiny experiment) is finished."""
     shutil.copy(finished / "tiny.jsonl", folder)
     monkeypatch.setitem(module.EXPERIMENTS, "table2", EXPERIMENT)
@@ -196,7 +198,7 @@ def test_a_local_search_tries_every_local_rate(finished: Path, tmp_path: Path, m
     (outcome,) = run(figure, tmp_path, replace(TINY, rates="local"))
     assert set(outcome.grid) == {(4.0, eta_s), (0.5, eta_s), (0.01, eta_s)}
     assert (outcome.search, len(outcome.repeated), outcome.complete) == ("local", 2, True)
-    assert stored(figure, Store(tmp_path), TINY) == [outcome]
+    assert stored(figure, PaperStore(tmp_path), TINY) == [outcome]
 
 
 def test_a_finalist_keeps_the_run_of_the_grid(finished: Path) -> None:

@@ -8,7 +8,7 @@ from fedamd.errors import FedamdError
 from fedamd.files import append_line
 from fedamd.runs.config import Config, load_config
 from fedamd.studies.paper.experiments import EXPERIMENTS
-from fedamd.studies.paper.store import Store, config_hash, cumulative, per_round
+from fedamd.studies.paper.store import PaperStore, config_hash, cumulative, per_round
 
 
 def config(**changes: object) -> Config:
@@ -42,17 +42,17 @@ def test_a_line_that_is_no_run(tmp_path: Path) -> None:
     path = tmp_path / "table2.jsonl"
     path.write_text('{"hash": "a", "status": "finished"}\n{"hash": "b", "sta\n')
     with pytest.raises(FedamdError, match=r"table2\.jsonl, line 2: not a finished run; remove that line"):
-        Store(tmp_path)
+        PaperStore(tmp_path)
 
 
 def test_a_last_line_cut_short_is_not_there(tmp_path: Path) -> None:
     """A process was killed while it wrote; the next line takes its place."""
     path = tmp_path / "table2.jsonl"
     path.write_text('{"hash": "a", "status": "finished"}\n{"hash": "b", "sta')
-    assert len(Store(tmp_path)) == 1
+    assert len(PaperStore(tmp_path)) == 1
     append_line(path, '{"hash": "c", "status": "finished"}')
-    assert len(path.read_text().splitlines()) == len(Store(tmp_path)) == 2
+    assert len(path.read_text().splitlines()) == len(PaperStore(tmp_path)) == 2
 
 
 def test_without_a_file_nothing_is_there(tmp_path: Path) -> None:
-    assert Store(tmp_path / "none").get(config_hash(config())) is None
+    assert PaperStore(tmp_path / "none").get(config_hash(config())) is None

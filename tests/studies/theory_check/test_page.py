@@ -4,11 +4,11 @@ import json
 import math
 from pathlib import Path
 
-from fedamd.studies.theory_check.findings import Expectation, Figure, Finding, Line
 from fedamd.studies.theory_check.page import markdown, write
 from fedamd.studies.theory_check.protocol import FULL, QUICK
+from fedamd.studies.theory_check.results import Expectation, Figure, Line, StudyResult
 
-FINDING = Finding(
+FINDING = StudyResult(
     "demo",
     "Over q",
     "a problem",

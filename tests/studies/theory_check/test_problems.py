@@ -5,29 +5,29 @@ import torch
 from torch import Tensor
 
 from fedamd.oracles.objective import Objective, flat_parameters
-from fedamd.studies.theory_check.problems import KnownProblem, quadratic_ground, tail_ground
+from fedamd.studies.theory_check.problems import SyntheticProblem, quadratic_problem, tail_problem
 
 
 @pytest.fixture(scope="module")
-def tail() -> KnownProblem:
-    return tail_ground(clients=3, samples=5, dimension=2, s=0.3)
+def tail() -> SyntheticProblem:
+    return tail_problem(clients=3, samples=5, dimension=2, s=0.3)
 
 
-def hessians(ground: KnownProblem, x: Tensor) -> Tensor:
+def hessians(problem: SyntheticProblem, x: Tensor) -> Tensor:
     """∇²ℓ of every sample, (M, n, d, d)."""
-    objective = Objective(ground.model, 0)
+    objective = Objective(problem.model, 0)
     rows = [
         torch.func.jacrev(torch.func.jacrev(lambda at, z=z: objective.at(at, z[None], torch.zeros(1))[0][0]))(x)
-        for z in ground.dataset.inputs
+        for z in problem.dataset.inputs
     ]
-    return torch.stack(rows).reshape(ground.clients, ground.samples, len(x), len(x))
+    return torch.stack(rows).reshape(problem.clients, problem.samples, len(x), len(x))
 
 
 def points() -> Tensor:
     return 3 * torch.randn(8, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 
-def test_smoothness_is_attained_at_the_origin_and_nowhere_exceeded(tail: KnownProblem) -> None:
+def test_smoothness_is_attained_at_the_origin_and_nowhere_exceeded(tail: SyntheticProblem) -> None:
     """φ''(0) = −s for every sample, where |φ''| is largest."""
     spectral = [torch.linalg.matrix_norm(hessians(tail, x).mean(1), 2).max().item() for x in points()]
     at_origin = torch.linalg.matrix_norm(hessians(tail, torch.zeros(2, dtype=torch.float64)).mean(1), 2).max().item()
@@ -35,7 +35,7 @@ def test_smoothness_is_attained_at_the_origin_and_nowhere_exceeded(tail: KnownPr
     assert max(spectral) <= tail.L
 
 
-def test_average_smoothness_and_noise_hold_everywhere(tail: KnownProblem) -> None:
+def test_average_smoothness_and_noise_hold_everywhere(tail: SyntheticProblem) -> None:
     objective = Objective(tail.model, 0)
     for x in points():
         each = hessians(tail, x)
@@ -48,7 +48,7 @@ def test_average_smoothness_and_noise_hold_everywhere(tail: KnownProblem) -> Non
         assert noise <= tail.sigma
 
 
-def test_values_and_gradients(tail: KnownProblem) -> None:
+def test_values_and_gradients(tail: SyntheticProblem) -> None:
     """F = (1/N)·Σ(1 + u²)^{−s/2}, ∇F = −(s/N)·Σ u·(1 + u²)^{−s/2−1}·z, written out."""
     x = points()
     u = x @ tail.dataset.inputs.T
@@ -60,12 +60,12 @@ def test_values_and_gradients(tail: KnownProblem) -> None:
 
 def test_the_problem_knows_how_much_there_is_to_gain() -> None:
     """F(x_0) − F* of a quadratic is ½ Σ h̄_i (x_i − x*_i)² with the mean curvatures h̄ from μ to L."""
-    ground = quadratic_ground(clients=4, samples=3, dimension=2, mu=0.5, sigma=1.0)
-    constants = ground.dataset.constants
+    problem = quadratic_problem(clients=4, samples=3, dimension=2, mu=0.5, sigma=1.0)
+    constants = problem.dataset.constants
     assert constants is not None
-    distance = flat_parameters(ground.model) - constants.optimum
+    distance = flat_parameters(problem.model) - constants.optimum
     expected = 0.5 * (torch.tensor([0.5, 1.0]) * distance**2).sum().item()
-    asked = ground.problem(A=2, K=1, b_small=1, epsilon=1e-3)
+    asked = problem.problem(A=2, K=1, b_small=1, epsilon=1e-3)
     assert asked.delta == pytest.approx(expected)
     assert (asked.M, asked.n, asked.mu) == (4, 3, None)
-    assert ground.problem(pl=True, A=2, K=1, b_small=1, epsilon=1e-3).mu == 0.5
+    assert problem.problem(pl=True, A=2, K=1, b_small=1, epsilon=1e-3).mu == 0.5

@@ -9,35 +9,35 @@ from torch import Tensor
 
 from fedamd.studies.theory_check.accuracy import NonConvex, PolyakLojasiewicz
 from fedamd.studies.theory_check.batch import OverBatch
-from fedamd.studies.theory_check.findings import Finding
-from fedamd.studies.theory_check.problems import KnownProblem
+from fedamd.studies.theory_check.problems import SyntheticProblem
 from fedamd.studies.theory_check.protocol import FULL, M, fedamd, grounds
-from fedamd.studies.theory_check.rates import OverRates, Tuned
+from fedamd.studies.theory_check.rates import OverRates, TunedRates
+from fedamd.studies.theory_check.results import StudyResult
 from fedamd.studies.theory_check.schedules import STAR, OverCohort, OverP, OverTau
 from fedamd.studies.theory_check.studies import STUDIES
-from fedamd.studies.theory_check.trajectory import Arm, Curves
+from fedamd.studies.theory_check.trajectory import Arm, SeedCurves
 from fedamd.theory.constant import rates
 
 
 @pytest.fixture(scope="module")
-def fields() -> dict[str, KnownProblem]:
+def fields() -> dict[str, SyntheticProblem]:
     return grounds()
 
 
-def curves(arms: list[Arm], shape: Callable[[Arm, Tensor], Tensor]) -> dict[Arm, Curves]:
+def curves(arms: list[Arm], shape: Callable[[Arm, Tensor], Tensor]) -> dict[Arm, SeedCurves]:
     """Two equal seeds of the curve `shape(arm, t)` for every arm."""
     found = {}
     for arm in arms:
         row = shape(arm, torch.arange(arm.rounds + 1, dtype=torch.float64)).expand(2, -1)
-        found[arm] = Curves(row, row)
+        found[arm] = SeedCurves(row, row)
     return found
 
 
-def values(finding: Finding) -> list[float | None]:
+def values(finding: StudyResult) -> list[float | None]:
     return [verdict.value for verdict in finding.verdicts]
 
 
-def test_a_power_of_epsilon(fields: dict[str, KnownProblem]) -> None:
+def test_a_power_of_epsilon(fields: dict[str, SyntheticProblem]) -> None:
     """‖∇F‖² = 10⁻³·t^{−2} reaches ε after ε^{−1/2} rounds: slope ½, outside of what is expected."""
     study = NonConvex(FULL, fields["tail"])
     finding = study.conclude(curves(study.arms, lambda _, t: 1e-3 / t.clamp(min=1) ** 2), FULL)
@@ -45,7 +45,7 @@ def test_a_power_of_epsilon(fields: dict[str, KnownProblem]) -> None:
     assert [verdict.word for verdict in finding.verdicts] == ["DISAGREES", "DISAGREES", "agrees"]
 
 
-def test_a_logarithm_of_epsilon_and_a_power(fields: dict[str, KnownProblem]) -> None:
+def test_a_logarithm_of_epsilon_and_a_power(fields: dict[str, SyntheticProblem]) -> None:
     """FedAMD: F − F* = e^{−t/20}, rounds are linear in log(1/ε). FedAvg: 1/t, rounds are 1/ε."""
     study = PolyakLojasiewicz(FULL, fields["quadratic"])
 
@@ -59,7 +59,7 @@ def test_a_logarithm_of_epsilon_and_a_power(fields: dict[str, KnownProblem]) -> 
     assert mixed < 0.4
 
 
-def test_the_best_p_is_found(fields: dict[str, KnownProblem]) -> None:
+def test_the_best_p_is_found(fields: dict[str, SyntheticProblem]) -> None:
     """Rounds to the target: 100 at p = 0.5, 150 elsewhere. p* is 1.5 times slower, and 0.294 away."""
     study = OverP(FULL, fields["tail"])
 
@@ -71,7 +71,7 @@ def test_the_best_p_is_found(fields: dict[str, KnownProblem]) -> None:
     assert distance == pytest.approx(STAR - 0.5)
 
 
-def test_the_best_period_is_found(fields: dict[str, KnownProblem]) -> None:
+def test_the_best_period_is_found(fields: dict[str, SyntheticProblem]) -> None:
     """Rounds 60·τ: τ = 2 is best, and the slope over theory's (1 + 4τ)·τ/(τ − 1) is that of the two logarithms."""
     study = OverTau(FULL, fields["tail"])
     finding = study.conclude(
@@ -82,14 +82,14 @@ def test_the_best_period_is_found(fields: dict[str, KnownProblem]) -> None:
     assert [row[4] for row in finding.rows] == [round((1 + 4 * t) * t / (t - 1) / 18, 2) for t in (2, 3, 4, 6, 8)]
 
 
-def test_rounds_as_the_theorem_has_them(fields: dict[str, KnownProblem]) -> None:
+def test_rounds_as_the_theorem_has_them(fields: dict[str, SyntheticProblem]) -> None:
     study = OverCohort(FULL, fields["tail"])
     theory = {cohort: study.theory[cohort] for cohort in study.theory}
     found = curves(study.arms, lambda arm, t: torch.where(t >= round(120 * theory[arm.cohort]), 0.0, 1.0))
     assert values(study.conclude(found, FULL))[0] == pytest.approx(1.0, abs=0.02)
 
 
-def test_floors(fields: dict[str, KnownProblem]) -> None:
+def test_floors(fields: dict[str, SyntheticProblem]) -> None:
     """A floor of 2/b below the bound 3·16/(12·b) = 4/b: ratio ½, slope −1; and 0 at b = n."""
     study = OverBatch(FULL, fields["quadratic"])
 
@@ -100,9 +100,9 @@ def test_floors(fields: dict[str, KnownProblem]) -> None:
     assert values(study.conclude(curves(study.arms, shape), FULL)) == pytest.approx([0.5, -1.0, 0.0])
 
 
-def test_tuned_rates(fields: dict[str, KnownProblem]) -> None:
+def test_tuned_rates(fields: dict[str, SyntheticProblem]) -> None:
     """Rounds fall with η_s up to 4 × the theorem's, then runs diverge: 60/15 rounds."""
-    study = Tuned(FULL, fields["quadratic"])
+    study = TunedRates(FULL, fields["quadratic"])
 
     def shape(arm: Arm, t: Tensor) -> Tensor:
         by = study.over_p | study.over_tau
@@ -112,7 +112,7 @@ def test_tuned_rates(fields: dict[str, KnownProblem]) -> None:
     assert values(study.conclude(curves(study.arms, shape), FULL)) == pytest.approx([4.0, 1.0, 1.0])
 
 
-def test_rates_far_above_the_theorems(fields: dict[str, KnownProblem]) -> None:
+def test_rates_far_above_the_theorems(fields: dict[str, SyntheticProblem]) -> None:
     """100 rounds, and 4 at thirty times the rate: a factor of 25, more than expected."""
     study = OverRates(FULL, fields["tail"])
     found = curves(study.arms, lambda arm, t: torch.where(t >= (4 if arm == study.by[30.0] else 100), 0.0, 1.0))
@@ -121,14 +121,14 @@ def test_rates_far_above_the_theorems(fields: dict[str, KnownProblem]) -> None:
     assert verdict.word == "DISAGREES"
 
 
-def test_nothing_reached_is_not_measured(fields: dict[str, KnownProblem]) -> None:
+def test_nothing_reached_is_not_measured(fields: dict[str, SyntheticProblem]) -> None:
     for make in (OverP, OverTau, OverCohort):
         study = make(FULL, fields["tail"])
         finding = study.conclude(curves(study.arms, lambda _, t: torch.ones_like(t)), FULL)
         assert {verdict.word for verdict in finding.verdicts} == {"not measured"}
 
 
-def test_arms_have_the_theorems_rates(fields: dict[str, KnownProblem]) -> None:
+def test_arms_have_the_theorems_rates(fields: dict[str, SyntheticProblem]) -> None:
     asked = fields["tail"].problem(A=6, K=2, b_small=2, epsilon=1e-6, p=0.5)
     options = dict(fedamd(fields["tail"], 10, p=0.5, multiple=3).algorithm)
     assert options["eta_l"] == rates(asked).eta_l

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fedamd.oracles.objective import flat_parameters
-from fedamd.studies.theory_check.problems import quadratic_ground
+from fedamd.studies.theory_check.problems import quadratic_problem
 from fedamd.studies.theory_check.trajectory import Arm, rounds_to, slope, watch
 
 
@@ -32,13 +32,13 @@ def test_curves_of_gradient_descent() -> None:
 
     Curvatures are diagonal with mean h̄, so a step multiplies x − x* by 1 − η_s·η_l·h̄ in every direction.
     """
-    ground = quadratic_ground(clients=4, samples=3, dimension=2, mu=0.5, sigma=1.0)
+    problem = quadratic_problem(clients=4, samples=3, dimension=2, mu=0.5, sigma=1.0)
     arm = Arm.of(4, 4, name="fedamd", steps=1, small_batch=1, eta_l=0.5, eta_s=0.6, tau=2)
-    curves = watch(ground, [arm, arm], seeds=2)[arm]
-    constants = ground.dataset.constants
+    curves = watch(problem, [arm, arm], seeds=2)[arm]
+    constants = problem.dataset.constants
     assert constants is not None
     curvature = torch.tensor([0.5, 1.0], dtype=torch.float64)
-    distance = flat_parameters(ground.model).detach() - constants.optimum
+    distance = flat_parameters(problem.model).detach() - constants.optimum
     steps = torch.tensor([0, 0, 1, 1, 2])  # taken before t = 0 … 4
     path = distance * (1 - 0.3 * curvature) ** steps.unsqueeze(1)
     for seed in range(2):
@@ -47,16 +47,16 @@ def test_curves_of_gradient_descent() -> None:
 
 
 def test_divergence_is_not_a_number() -> None:
-    ground = quadratic_ground(clients=2, samples=2, dimension=2, mu=0.5, sigma=1.0)
+    problem = quadratic_problem(clients=2, samples=2, dimension=2, mu=0.5, sigma=1.0)
     arm = Arm.of(2, 12, name="fedavg", steps=1, small_batch=1, eta_l=1e60, eta_s=1.0)
-    curves = watch(ground, [arm], seeds=1)[arm]
+    curves = watch(problem, [arm], seeds=1)[arm]
     assert curves.gap.shape == (1, 13)
     assert not curves.gap[0, -1].isfinite()
 
 
 def test_progress_ends_at_one() -> None:
-    ground = quadratic_ground(clients=2, samples=2, dimension=2, mu=0.5, sigma=1.0)
+    problem = quadratic_problem(clients=2, samples=2, dimension=2, mu=0.5, sigma=1.0)
     arm = Arm.of(2, 50, name="fedavg", steps=1, small_batch=1, eta_l=0.1, eta_s=1.0)
     seen: list[float] = []
-    watch(ground, [arm], 2, seen.append)
+    watch(problem, [arm], 2, seen.append)
     assert seen[-1] == 1.0

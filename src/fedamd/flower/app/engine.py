@@ -70,9 +70,9 @@ class FlowerEngine(Engine):
 
     def __init__(
         self,
-        post: Mailbox,
+        mailbox: Mailbox,
         roster: Roster,
-        held: Acknowledged,
+        acknowledged: Acknowledged,
         algorithm: Algorithm,
         settings: FederationSettings,
         run: str,
@@ -80,9 +80,9 @@ class FlowerEngine(Engine):
         evaluator: Engine | None,
     ) -> None:
         """`epoch` counts the starts of the server on this run: it makes the numbers of instructions grow for ever."""
-        self._post = post
+        self._mailbox = mailbox
         self._roster = roster
-        self._held = held
+        self._acknowledged = acknowledged
         self._algorithm = algorithm
         self._settings = settings
         self._run = run
@@ -135,7 +135,7 @@ class FlowerEngine(Engine):
         for attempt in range(self._settings.attempts):
             if attempt:
                 self.events["retries"] += 1
-                self._post.sleep(self._settings.retry_after)
+                self._mailbox.sleep(self._settings.retry_after)
             open_ones = [(order, client) for order, client in asked if (order.role.name, client) not in accepted]
             self._attempt(request, open_ones, {name: form for name, (form, _) in rehearsals.items()}, accepted)
             if len(accepted) >= enough:
@@ -156,19 +156,19 @@ class FlowerEngine(Engine):
         self.events["refused"] += self._roster.refused
         self._roster.refused = 0
         self._count_late()
-        on_their_way = self._post_all(request, asked, forms)
+        on_their_way = self._send_all(request, asked, forms)
 
         waited_for = {parcel.node for parcel in on_their_way.values()} - self._roster.silent
         wanted = math.ceil(self._settings.close_at * sum(len(order.clients) for order in request.exchange.orders))
 
         def closes() -> bool:
-            for number, reply in self._post.fetch(list(on_their_way)).items():
+            for number, reply in self._mailbox.fetch(list(on_their_way)).items():
                 self._receive(on_their_way.pop(number), reply, accepted)
             left = {parcel.node for parcel in on_their_way.values()}
             only_silent_ones = bool(waited_for) and not left & waited_for
             return not left or len(accepted) >= wanted or only_silent_ones
 
-        in_time = self._post.wait(self._settings.deadline, closes)
+        in_time = self._mailbox.wait(self._settings.deadline, closes)
         if on_their_way:
             self._close_without(list(on_their_way.values()), request.t, in_time)
             self._overdue |= {number: parcel.node for number, parcel in on_their_way.items()}
@@ -187,7 +187,7 @@ class FlowerEngine(Engine):
         present = self._roster.present()
         return sum(client in present for _, client in asked)
 
-    def _post_all(self, request: Request, asked: list[tuple[Order, int]], forms: dict[str, Form]) -> dict[str, Parcel]:
+    def _send_all(self, request: Request, asked: list[tuple[Order, int]], forms: dict[str, Form]) -> dict[str, Parcel]:
         present = self._roster.present()
         absent = [client for _, client in asked if client not in present]
         self.events["absent"] += len(absent)
@@ -200,13 +200,13 @@ class FlowerEngine(Engine):
             for order, client in asked
             if client in present and present[client] not in resting
         ]
-        self._asked_at |= {parcel.node: self._post.now() for parcel in parcels}
+        self._asked_at |= {parcel.node: self._mailbox.now() for parcel in parcels}
         contents = [write_instruction(self._header(request, one), payloads[one.order.role.name]) for one in parcels]
         for parcel, content in zip(parcels, contents, strict=True):
             self.wire["wire_bits_down"] += 8 * (sent := size(content))
             self.attendance.sent(parcel.client, sent)
         letters = [(parcel.node, content) for parcel, content in zip(parcels, contents, strict=True)]
-        ids = self._post.send(letters, "train", _OVERLAP * self._settings.deadline, f"{request.t}")
+        ids = self._mailbox.send(letters, "train", _OVERLAP * self._settings.deadline, f"{request.t}")
         self.events["absent"] += ids.count("")
         return {number: parcel for number, parcel in zip(ids, parcels, strict=True) if number}
 
@@ -215,7 +215,7 @@ class FlowerEngine(Engine):
         silent = nodes & self._roster.silent
         if silent == nodes:
             return set()
-        since = self._post.now() - self._settings.deadline
+        since = self._mailbox.now() - self._settings.deadline
         return {node for node in silent if self._asked_at.get(node, since) > since}
 
     def _payload(self, order: Order) -> dict[str, Any]:
@@ -237,8 +237,8 @@ class FlowerEngine(Engine):
             t=request.t,
             stage=request.stage,
             number=parcel.number,
-            accepted=self._held.accepted(parcel.client),
-            durable=self._held.durable(parcel.client),
+            accepted=self._acknowledged.accepted(parcel.client),
+            durable=self._acknowledged.durable(parcel.client),
             deadline=self._settings.deadline,
         )
 
@@ -258,7 +258,7 @@ class FlowerEngine(Engine):
             self._refused(parcel, answer.refusal)
             return
         if parcel.order.role.holds:
-            self._held.accept(parcel.client, parcel.number)
+            self._acknowledged.accept(parcel.client, parcel.number)
         self.attendance.answered(parcel.client)
         accepted[parcel.order.role.name, parcel.client] = answer
 
@@ -287,7 +287,7 @@ class FlowerEngine(Engine):
 
     def _count_late(self) -> None:
         """Replies to exchanges that are closed: too late to count, worth knowing."""
-        for number, reply in self._post.fetch(list(self._overdue)).items():
+        for number, reply in self._mailbox.fetch(list(self._overdue)).items():
             node = self._overdue.pop(number)
             self.events["late"] += reply is None or reply.has_content()
             if reply is None or reply.metadata.src_node_id == node:  # not the SuperLink, which answers for the dead

@@ -18,10 +18,10 @@ log = logging.getLogger("fedamd.flower")
 class Recorder(Sink):
     """Keeps a run in its folder: goes on where it was left, and writes records, checkpoints and the end."""
 
-    def __init__(self, folder: Folder, engine: FlowerEngine, held: Acknowledged, page: Page) -> None:
+    def __init__(self, folder: Folder, engine: FlowerEngine, acknowledged: Acknowledged, page: Page) -> None:
         self._folder = folder
         self._engine = engine
-        self._held = held
+        self._acknowledged = acknowledged
         self._page = page
         self._before = Ledger()  # the costs of the start-up pass, when another one begins
 
@@ -45,7 +45,7 @@ class Recorder(Sink):
             run.records.pop()
             return
         self._folder.add(run, record)
-        self._held.saved()
+        self._acknowledged.saved()
         self._engine.who_is_there().write(self._folder.path)
         log.info("%s", _line(run, record))
         self._show(run, record)

@@ -72,8 +72,10 @@ class Unfit:
 class Roster:
     """The nodes that are connected now, by client."""
 
-    def __init__(self, post: Mailbox, clients: int, keys: Mapping[int, bytes] | None = None, ttl: float = 600) -> None:
-        self._post = post
+    def __init__(
+        self, mailbox: Mailbox, clients: int, keys: Mapping[int, bytes] | None = None, ttl: float = 600
+    ) -> None:
+        self._mailbox = mailbox
         self._clients = clients
         self._keys = keys
         self._ttl = ttl
@@ -88,16 +90,16 @@ class Roster:
 
     def refresh(self) -> None:
         """See who is connected, ask newcomers who they are, and read what those asked before have answered."""
-        self._connected = {node.node_id: node.public_key for node in self._post.grid.get_nodes()}
+        self._connected = {node.node_id: node.public_key for node in self._mailbox.grid.get_nodes()}
         self._unfit = {node: one for node, one in self._unfit.items() if node in self._connected}
-        resting = {node for node, one in self._unfit.items() if one.again > self._post.now()}
+        resting = {node for node, one in self._unfit.items() if one.again > self._mailbox.now()}
         known = self._claims.keys() | set(self._asked.values()) | resting
         new = [node for node in self._connected if node not in known]
         question = RecordDict({"hello": ConfigRecord()})
-        for number, node in zip(self._post.send([(n, question) for n in new], "query", self._ttl), new, strict=True):
+        for number, node in zip(self._mailbox.send([(n, question) for n in new], "query", self._ttl), new, strict=True):
             if number:
                 self._asked[number] = node
-        for number, reply in self._post.fetch(list(self._asked)).items():
+        for number, reply in self._mailbox.fetch(list(self._asked)).items():
             self._hear(self._asked.pop(number), reply)
         self._settle_disputes()
 
@@ -109,7 +111,7 @@ class Roster:
             self.refresh()
             return len(self.present()) + sum(one.mistaken for one in self._unfit.values()) >= clients
 
-        self._post.wait(seconds, enough)
+        self._mailbox.wait(seconds, enough)
         return len(self.present())
 
     def present(self) -> dict[int, int]:
@@ -135,7 +137,7 @@ class Roster:
         else:
             self._claims[node] = client
             if facts.get(READS_WHOLE) is True:
-                self._post.read_whole.add(node)
+                self._mailbox.read_whole.add(node)
             self.sizes.learn(client, samples)
 
     def _cannot_take_part(self, node: int, reply: Message | None) -> None:
@@ -146,12 +148,12 @@ class Roster:
         if before:
             patience = max(patience, min(2 * before.patience, _LONGEST))
         ours = self._keys is None or self._connected.get(node) in self._keys.values()
-        self._unfit[node] = Unfit(why, self._post.now() + patience, patience, code in _MISTAKES and ours)
+        self._unfit[node] = Unfit(why, self._mailbox.now() + patience, patience, code in _MISTAKES and ours)
         if before is None or before.why != why:
             log.warning("node %d cannot take part: %s", node, why)
 
     def _refuse(self, node: int, why: str) -> None:
-        self._unfit[node] = Unfit(why, self._post.now() + _PATIENCE, _PATIENCE)
+        self._unfit[node] = Unfit(why, self._mailbox.now() + _PATIENCE, _PATIENCE)
         self.refused += 1
         log.warning("node %d is refused: %s", node, why)
 

@@ -87,39 +87,39 @@ class RemoteData:
         return self
 
 
-def lead(post: Mailbox, run_config: Mapping[str, Any]) -> Run:
+def lead(mailbox: Mailbox, run_config: Mapping[str, Any]) -> Run:
     """Begin the run in its folder, or go on with it, to its end."""
     config, settings = read_settings(run_config)
     folder = _folder(Path(settings.folder), config)
     with _sole_server(folder.path):
-        return _lead(post, config, settings, folder)
+        return _lead(mailbox, config, settings, folder)
 
 
-def _lead(post: Mailbox, config: Config, settings: FederationSettings, folder: Folder) -> Run:
+def _lead(mailbox: Mailbox, config: Config, settings: FederationSettings, folder: Folder) -> Run:
     keys = read_keys(Path(settings.keys)) if settings.keys else None
-    roster = Roster(post, config.clients, keys, ttl=settings.deadline)
+    roster = Roster(mailbox, config.clients, keys, ttl=settings.deadline)
     task = load_task(config, settings)
     experiment = _experiment(config, task, roster)
-    held = Acknowledged()
-    run = Run(experiment, held)
+    acknowledged = Acknowledged()
+    run = Run(experiment, acknowledged)
     name, epoch = _identity(folder.path)
     engine = FlowerEngine(
-        post, roster, held, experiment.algorithm, settings, name, epoch, _evaluator(config, task, experiment)
+        mailbox, roster, acknowledged, experiment.algorithm, settings, name, epoch, _evaluator(config, task, experiment)
     )
     page = Page("server")
     if settings.metrics_port:
         page.serve(settings.metrics_port)
-    recorder = Recorder(folder, engine, held, page)
+    recorder = Recorder(folder, engine, acknowledged, page)
     session = Session([run], engine, [recorder, OfEach({run: configured(config)})])
     with session.opened():  # Ctrl-C waits for the end of a round
         if run.live:
             _gather(roster, config, settings)
-        _advance(session, run, engine, recorder, held, settings.renew)
+        _advance(session, run, engine, recorder, acknowledged, settings.renew)
     return run
 
 
 def _advance(
-    session: Session, run: Run, engine: FlowerEngine, recorder: Recorder, held: Acknowledged, renew: bool
+    session: Session, run: Run, engine: FlowerEngine, recorder: Recorder, acknowledged: Acknowledged, renew: bool
 ) -> None:
     """To the end. Where a client has lost what it held, the server's sum of what clients hold has a part that nobody
     can take out again: a new start-up pass at the present model replaces it, once for each client that loses something.
@@ -133,7 +133,7 @@ def _advance(
     while run.live and must_renew():
         excused.update(engine.lost)
         log.warning("clients %s have lost what they held: all begin anew", ", ".join(map(str, sorted(engine.lost))))
-        held.forget()
+        acknowledged.forget()
         recorder.begins_anew(run)
         run.started = False
         session.advance(must_renew)

@@ -164,7 +164,7 @@ def run_on(superlink: SuperLink, source: Path, settings: Mapping[str, Any], show
         return superlink.follow(run, show)
     except KeyboardInterrupt:
         superlink.stop(run)
-        show("stopped; the same command goes on with the run from its last round")
+        show("stopped; the same command continues the run from its last round")
         return "finished:stopped"
 
 
@@ -193,7 +193,7 @@ def finished_before(settings: Mapping[str, Any]) -> str:
         return ""
     return (
         f"{folder} holds this run, with all its {rounds} rounds done: --out starts another one, "
-        "--set rounds=… goes on with it"
+        "--set rounds=… continues it"
     )
 
 

@@ -66,7 +66,7 @@ class Link:
     send_whole: Callable[[Message, float], None]  # not Flower's: a small reply in one request
 
 
-class Identity:
+class NodeIdentity:
     """The node's key and number, in the client's folder; a second process of the same client is refused."""
 
     def __init__(self, folder: Path, name: str, given: Path | None) -> None:
@@ -98,7 +98,7 @@ def _kept(file: Path) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def connected(options: Options, identity: Identity) -> Iterator[Link]:
+def connected(options: Options, identity: NodeIdentity) -> Iterator[Link]:
     """As long as the block lasts, this node is in the federation."""
     address = _address(options.superlink)
     certificates = _read(options.root_certificates)
@@ -122,7 +122,7 @@ def connected(options: Options, identity: Identity) -> Iterator[Link]:
             yield Link(*callbacks, partial(retries.invoke, private_flwr.send_whole, client, node_id))
 
 
-def _make_way(client: private_flwr.FleetHttpClient, invoke: Callable[..., Any], identity: Identity) -> None:
+def _make_way(client: private_flwr.FleetHttpClient, invoke: Callable[..., Any], identity: NodeIdentity) -> None:
     """Register a key of the node's own, and end the connection of this client's last life."""
     if not identity.given:
         public = private_flwr.public_key_to_bytes(identity.key.public_key())

@@ -25,9 +25,9 @@ import httpx
 from fedamd.errors import FedamdError
 from fedamd.flower.metrics import Page
 from fedamd.flower.node import private_flwr
-from fedamd.flower.node.link import Identity, Link, Options, connected
+from fedamd.flower.node.link import Link, NodeIdentity, Options, connected
 from fedamd.flower.node.pace import Pace
-from fedamd.flower.node.private_flwr import Error, ErrorCode, Message, ObjectTree, Parcel
+from fedamd.flower.node.private_flwr import Error, ErrorCode, Message, ObjectTree, WireMessage
 from fedamd.flower.node.worker import Job
 from fedamd.flower.node.workers import WorkerDied, WorkerHung, Workers
 from fedamd.flower.version import READS_WHOLE
@@ -87,7 +87,7 @@ class Node:
         """One message, from its fetching to the sending of its reply."""
         started, run_id = time.monotonic(), message.metadata.run_id
         known = self._run(run_id)
-        parcel = Parcel(message, tree, {} if private_flwr.comes_whole(tree) else self._pulled(tree, run_id))
+        parcel = WireMessage(message, tree, {} if private_flwr.comes_whole(tree) else self._pulled(tree, run_id))
         self._link.confirm(run_id, message.metadata.message_id)
         received = parcel.size
         reply = self._answered(known, parcel)
@@ -104,7 +104,7 @@ class Node:
     def _pulled(self, tree: ObjectTree, run_id: int) -> dict[str, bytes]:
         return private_flwr.pull_parts(tree, lambda number: self._link.pull_object(run_id, number))
 
-    def _send(self, reply: Parcel, seconds: float) -> None:
+    def _send(self, reply: WireMessage, seconds: float) -> None:
         if reply.is_whole:
             self._link.send_whole(reply.message, seconds)
             return
@@ -115,7 +115,7 @@ class Node:
             lambda number, part: self._link.push_object(run_id, session, number, part),
         )
 
-    def _answered(self, known: KnownRun, parcel: Parcel) -> Parcel:
+    def _answered(self, known: KnownRun, parcel: WireMessage) -> WireMessage:
         metadata = parcel.message.metadata
         if known.refusal:
             return _failed(parcel, ErrorCode.INVALID_FAB, known.refusal)
@@ -149,8 +149,8 @@ class Node:
         return self._trusted is None or private_flwr.verify_fab(fab, self._trusted)
 
 
-def _failed(parcel: Parcel, code: int, reason: str) -> Parcel:
-    return Parcel.of(Message(Error(code, reason), reply_to=parcel.message), parcel.is_whole)
+def _failed(parcel: WireMessage, code: int, reason: str) -> WireMessage:
+    return WireMessage.of(Message(Error(code, reason), reply_to=parcel.message), parcel.is_whole)
 
 
 def run(options: Options) -> None:
@@ -162,7 +162,7 @@ def run(options: Options) -> None:
     config = _node_config(options.node_config)
     folder = Path(str(config.get("state-dir", _DEFAULT_STATE))).expanduser()
     name = f"client-{config['partition-id']}" if "partition-id" in config else "client"
-    identity = Identity(folder, name, options.private_key)
+    identity = NodeIdentity(folder, name, options.private_key)
     trusted = private_flwr.trusted_entities(options.trusted_entities) if options.trusted_entities else None
     page = Page("client")
     if options.metrics_port is not None:

@@ -1,7 +1,7 @@
 """Everything the node and the worker use of Flower that is not in its public interface: here and nowhere else.
 
 Objects of a message travel by their ids, each with requests of its own; a small message travels whole, in the request
-that announces it. `Parcel` is a message in either form, as it goes over the wire and between node and worker.
+that announces it. `WireMessage` is a message in either form, as it goes over the wire and between node and worker.
 tests/flower/node/test_private_flwr.py says what is expected of each of these names.
 """
 
@@ -51,11 +51,11 @@ __all__ = [
     "Message",
     "NodeAuthHttpInterceptor",
     "ObjectTree",
-    "Parcel",
     "RecordDict",
     "RegisterNodeFleetRequest",
     "RunNotRunningException",
     "RuntimeVersionHttpInterceptor",
+    "WireMessage",
     "comes_whole",
     "get_fused_config_from_fab",
     "http_request_response",
@@ -76,7 +76,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5  # seconds between two looks for an obj
 
 
 @dataclass(frozen=True)
-class Parcel:
+class WireMessage:
     """A message without its content, the tree of its objects' ids, and the objects; or a whole one, and no objects."""
 
     message: Message
@@ -93,7 +93,7 @@ class Parcel:
         return sum(map(len, self.parts.values())) or message_to_proto(self.message).ByteSize()
 
     @classmethod
-    def of(cls, message: Message, whole: bool = False) -> "Parcel":
+    def of(cls, message: Message, whole: bool = False) -> "WireMessage":
         """A message that was made here, ready to go; `whole` if the other side can read it so, and it is small."""
         message.metadata.__dict__["_message_id"] = message.object_id
         if whole and is_small(message):
@@ -119,7 +119,7 @@ class Parcel:
         return [head, self.tree.SerializeToString(), ids, *self.parts.values()]
 
     @classmethod
-    def from_frames(cls, frames: list[bytes]) -> "Parcel":
+    def from_frames(cls, frames: list[bytes]) -> "WireMessage":
         """What `to_frames` made."""
         head, tree, ids, *parts = frames
         names = ids.decode().split("\n") if parts else []

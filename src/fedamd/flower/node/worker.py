@@ -92,9 +92,9 @@ class Desk:
 
     def answer(self, incoming: list[bytes]) -> list[bytes]:
         """The reply; an app that cannot be loaded, or raises, is told in one sentence."""
-        from fedamd.flower.node.private_flwr import Error, ErrorCode, Message, Parcel
+        from fedamd.flower.node.private_flwr import Error, ErrorCode, Message, WireMessage
 
-        parcel = Parcel.from_frames(incoming)
+        parcel = WireMessage.from_frames(incoming)
         whole = parcel.is_whole
         message = parcel.opened()
         incoming.clear()
@@ -106,7 +106,7 @@ class Desk:
             except Exception as error:
                 log.debug("the app raised", exc_info=True)
                 reply = Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, _sentence(error)), reply_to=message)
-        return Parcel.of(reply, whole).to_frames()
+        return WireMessage.of(reply, whole).to_frames()
 
 
 def _sentence(error: BaseException) -> str:

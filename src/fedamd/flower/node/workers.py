@@ -18,7 +18,7 @@ from pathlib import Path
 
 from fedamd.flower.node import frames
 from fedamd.flower.node.forkserver import FORK, NUMBER, WAIT
-from fedamd.flower.node.private_flwr import Parcel
+from fedamd.flower.node.private_flwr import WireMessage
 from fedamd.flower.node.worker import Job
 
 AT_ONCE = 2
@@ -95,7 +95,7 @@ class Worker:
         with contextlib.suppress(OSError):  # dead already: `ask` will say so
             frames.send(self._channel, [json.dumps(job.plain()).encode(), fab])
 
-    def ask(self, parcel: Parcel, seconds: float) -> Parcel:
+    def ask(self, parcel: WireMessage, seconds: float) -> WireMessage:
         """Its reply to a message."""
         self.last_used = time.monotonic()
         try:
@@ -103,7 +103,7 @@ class Worker:
             if not select.select([self._channel], [], [], seconds)[0]:
                 self.end()
                 raise WorkerHung(f"the worker had not replied after {seconds:.0f} s and was ended")
-            return Parcel.from_frames(frames.receive(self._channel))
+            return WireMessage.from_frames(frames.receive(self._channel))
         except (EOFError, OSError):
             code = self.end()
             raise WorkerDied(f"the worker {_ended(code)} while it was at work") from None
@@ -127,7 +127,7 @@ class Workers:
         folder.mkdir(parents=True)
         self._alive: dict[int, Worker] = {}
 
-    def ask(self, job: Job, fab: bytes, parcel: Parcel, seconds: float) -> Parcel:
+    def ask(self, job: Job, fab: bytes, parcel: WireMessage, seconds: float) -> WireMessage:
         """The reply of the run's worker, or `WorkerDied` or `WorkerHung`; then the next message gets a new one."""
         worker = self._alive.pop(job.run_id, None) or self._made(job, fab)
         reply = worker.ask(parcel, seconds)

@@ -25,7 +25,7 @@ MOST_TAPS = 256  # of a pooling window: where its maximum was is kept in a byte
 
 
 @dataclass(frozen=True)
-class Node:
+class GraphStep:
     """One step: what it reads (indices of earlier results; 0 is the input), and the last use of its result."""
 
     run: Step
@@ -36,7 +36,7 @@ class Network:
     """The steps of a model for inputs of one sample's shape. Activations are (N, *shape, B)."""
 
     def __init__(self, model: nn.Module, shape: tuple[int, ...]) -> None:
-        self._nodes: list[Node] = []
+        self._nodes: list[GraphStep] = []
         graph = _traced(model, shape)
         numbers: dict[fx.Node, int] = {}
         modules = dict(graph.named_modules())
@@ -50,7 +50,7 @@ class Network:
                 self.shape = _shape(node.args[0])
             else:
                 inputs = [argument for argument in node.args if isinstance(argument, fx.Node)]
-                self._nodes.append(Node(_step(node, modules), tuple(numbers[each] for each in inputs)))
+                self._nodes.append(GraphStep(_step(node, modules), tuple(numbers[each] for each in inputs)))
                 numbers[node] = len(self._nodes)
                 self.activations += math.prod(_shape(node))
 

@@ -54,7 +54,7 @@ def split_weight(parameters: Tensor, outputs: int) -> tuple[Tensor, Tensor]:
     return parameters[:, :-outputs].view(len(parameters), outputs, -1), parameters[:, -outputs:].unsqueeze(2)
 
 
-class Linear:
+class LinearLayer:
     """y = W·a + b."""
 
     def __init__(self, inputs: int, outputs: int) -> None:

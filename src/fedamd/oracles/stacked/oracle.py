@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 from fedamd.data.base import Dataset
 from fedamd.errors import FedamdError
-from fedamd.oracles.architecture import NotPlain, Step, check_labels, check_unaugmented, pair, sequence
+from fedamd.oracles.architecture import NotPlain, ShapedLayer, check_labels, check_unaugmented, pair, sequence
 from fedamd.oracles.base import Batch, Oracle
 from fedamd.oracles.stacked.convolution import Conv, ConvReLUPool, Geometry
 from fedamd.oracles.stacked.kernels import has_kernels
-from fedamd.oracles.stacked.layers import Flatten, Layer, Linear, MaxPool, ReLU, Saved, spread
+from fedamd.oracles.stacked.layers import Flatten, Layer, LinearLayer, MaxPool, ReLU, Saved, spread
 
 EVALUATION_NUMBERS = 2**28  # the most activations held at once while testing (1 GiB in float32)
 ALIGNED = 16  # lengths that are multiples of this let the kernels read several samples at once
@@ -174,7 +174,7 @@ def cross_entropy(logits: Tensor, targets: Tensor, batch: Batch) -> tuple[Tensor
     return losses.sum((1, 2)), gradient
 
 
-def _layers(steps: Sequence[Step]) -> list[Layer]:
+def _layers(steps: Sequence[ShapedLayer]) -> list[Layer]:
     """The network, every convolution + ReLU + pooling fused."""
     layers: list[Layer] = []
     while steps:
@@ -192,12 +192,12 @@ def _layers(steps: Sequence[Step]) -> list[Layer]:
     return layers
 
 
-def _starts_block(steps: Sequence[Step]) -> bool:
+def _starts_block(steps: Sequence[ShapedLayer]) -> bool:
     """Whether a convolution, the first of these, is followed by ReLU and pooling."""
     return len(steps) > 2 and isinstance(steps[1].layer, nn.ReLU) and _is_pool(steps[2].layer)
 
 
-def _geometry(step: Step) -> Geometry | None:
+def _geometry(step: ShapedLayer) -> Geometry | None:
     """Of a convolution."""
     conv = step.layer
     if not isinstance(conv, nn.Conv2d):
@@ -209,10 +209,10 @@ def _geometry(step: Step) -> Geometry | None:
     return Geometry((channels, height, width), conv.out_channels, *settings)
 
 
-def _single_layer(step: Step) -> Layer:
+def _single_layer(step: ShapedLayer) -> Layer:
     layer = step.layer
     if isinstance(layer, nn.Linear) and layer.bias is not None:
-        return Linear(layer.in_features, layer.out_features)
+        return LinearLayer(layer.in_features, layer.out_features)
     if isinstance(layer, nn.Flatten):
         return Flatten(step.outputs)
     if isinstance(layer, nn.ReLU):

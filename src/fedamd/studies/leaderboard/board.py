@@ -57,7 +57,7 @@ class Entrant:
 
 
 @dataclass(frozen=True)
-class Setting:
+class LeaderboardSetting:
     """A federation and a budget."""
 
     name: str
@@ -88,7 +88,7 @@ class Setting:
         return load_config(self.declared(algorithm, seed, rounds), {"device": device})
 
 
-def read_board(folder: Path) -> tuple[list[Setting], list[Entrant]]:
+def read_board(folder: Path) -> tuple[list[LeaderboardSetting], list[Entrant]]:
     """All settings and entrants of a folder."""
     if not (folder / METHODS).is_file():
         raise FedamdError(f"{folder} has no {METHODS}: a leaderboard is a folder of that file and one for each setting")
@@ -119,13 +119,13 @@ def _entrant(label: str, raw: Any) -> Entrant:
     return Entrant(label, options, space)
 
 
-def _setting(path: Path) -> Setting:
+def _setting(path: Path) -> LeaderboardSetting:
     raw = _read(path)
     for key in raw:
         if key not in _SETTING:
             raise FedamdError(f"{path}: unknown key {key}{suggestion(key, _SETTING)}; allowed: {', '.join(_SETTING)}")
     try:
-        setting = Setting(
+        setting = LeaderboardSetting(
             path.stem,
             raw["title"],
             raw["run"],

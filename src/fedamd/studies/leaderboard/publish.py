@@ -12,12 +12,12 @@ from fedamd.files import write_text
 from fedamd.report.curves import Curve as Drawn
 from fedamd.report.curves import measured_points
 from fedamd.report.figures import draw_costs
-from fedamd.report.page import Cell, Picture, Section, Table, Tone, build_page, cell
+from fedamd.report.page import PageSection, Picture, Table, TableCell, Tone, build_page, cell
 from fedamd.runs.records import Record
-from fedamd.studies.leaderboard.board import Entrant, Setting
+from fedamd.studies.leaderboard.board import Entrant, LeaderboardSetting
 from fedamd.studies.leaderboard.ranking import COSTS, Standing, rank
 from fedamd.studies.leaderboard.run import competing, stored
-from fedamd.studies.leaderboard.store import Line, Store
+from fedamd.studies.leaderboard.store import LeaderboardStore, Line
 from fedamd.studies.paper.store import cumulative
 
 DRAWN = 8  # the best at equal rounds are drawn: more lines cannot be told apart
@@ -28,13 +28,13 @@ _UNITS = {"rounds": (1.0, "rounds"), "gradients": (1e6, "10⁶ gradients"), "bit
 class Board:
     """A setting with everything that is finished of it."""
 
-    setting: Setting
+    setting: LeaderboardSetting
     reported: Mapping[str, Sequence[Line]]
     standings: Mapping[str, Sequence[Standing]]
     open: tuple[str, ...]  # entrants that are not finished
 
 
-def boards(settings: Sequence[Setting], entrants: Sequence[Entrant], store: Store) -> list[Board]:
+def boards(settings: Sequence[LeaderboardSetting], entrants: Sequence[Entrant], store: LeaderboardStore) -> list[Board]:
     """All settings of which anything is finished."""
     found = []
     for setting in settings:
@@ -50,7 +50,7 @@ def publish(told: Sequence[Board], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     figures = {board.setting.name: _draw(board, folder / f"{board.setting.name}.png") for board in told}
     write_text(folder / "leaderboard.csv", _csv(told))
-    sections: list[Section] = []
+    sections: list[PageSection] = []
     for board in told:
         sections += [_table(board), Picture.of("", figures[board.setting.name], "the best at equal rounds")]
     write_text(folder / "leaderboard.html", build_page("Leaderboard", sections, subtitle=_HOW))
@@ -73,7 +73,7 @@ def _table(board: Board) -> Table:
     return Table(title=board.setting.title, note=f"{note} {left_out}".strip(), columns=columns, rows=rows)
 
 
-def _row(label: str, by_label: Mapping[str, Mapping[str, Standing]]) -> list[Cell]:
+def _row(label: str, by_label: Mapping[str, Mapping[str, Standing]]) -> list[TableCell]:
     cells = [cell(label)]
     for cost in COSTS:
         one = by_label[cost][label]

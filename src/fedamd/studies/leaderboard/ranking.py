@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, stdev
 
-from fedamd.studies.leaderboard.board import Setting
+from fedamd.studies.leaderboard.board import LeaderboardSetting
 from fedamd.studies.leaderboard.store import LAST, Line
 from fedamd.studies.paper.store import cumulative
 
@@ -21,7 +21,7 @@ _T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)  
 
 
 @dataclass(frozen=True)
-class Curve:
+class RankedRun:
     """One reported run: what each of its evaluations had cost so far, and found."""
 
     seed: int
@@ -31,7 +31,7 @@ class Curve:
     total: Mapping[str, float]  # at the end
 
     @classmethod
-    def of(cls, line: Line) -> "Curve":
+    def of(cls, line: Line) -> "RankedRun":
         sums = cumulative(line["costs"], line["rounds_cost"])
         at = [rounds - 1 for rounds in line["evaluated"]]
         start = dict(zip(("gradients", "bits"), line["start_up"], strict=True))
@@ -86,19 +86,19 @@ def interval(values: Sequence[float]) -> float:
     return (_T95[freedom - 1] if freedom <= len(_T95) else 1.96) * stdev(values) / math.sqrt(len(values))
 
 
-def rank(setting: Setting, reported: Mapping[str, Sequence[Line]]) -> dict[str, list[Standing]]:
+def rank(setting: LeaderboardSetting, reported: Mapping[str, Sequence[Line]]) -> dict[str, list[Standing]]:
     """The standings at equal rounds, gradients and bits, best first."""
-    curves = {label: [Curve.of(line) for line in lines] for label, lines in reported.items()}
+    curves = {label: [RankedRun.of(line) for line in lines] for label, lines in reported.items()}
     return {cost: _ranked(setting, cost, curves) for cost in COSTS} if curves else {}
 
 
-def budget(cost: str, curves: Mapping[str, Sequence[Curve]]) -> float:
+def budget(cost: str, curves: Mapping[str, Sequence[RankedRun]]) -> float:
     """What the reference spends in all its rounds; without it, what the cheapest does."""
     spent = {label: fmean(curve.total[cost] for curve in own) for label, own in curves.items()}
     return spent.get(REFERENCE, min(spent.values()))
 
 
-def _ranked(setting: Setting, cost: str, curves: Mapping[str, Sequence[Curve]]) -> list[Standing]:
+def _ranked(setting: LeaderboardSetting, cost: str, curves: Mapping[str, Sequence[RankedRun]]) -> list[Standing]:
     allowed = budget(cost, curves)
     seeds = {label: tuple(curve.within(cost, allowed) for curve in own) for label, own in curves.items()}
     order = sorted(seeds, key=lambda label: -fmean(seeds[label]))
@@ -122,6 +122,6 @@ def _tied(first: Sequence[float], other: Sequence[float]) -> bool:
     return fmean(differences) <= interval(differences)
 
 
-def _mean_until(curves: Sequence[Curve], cost: str, target: float) -> float | None:
+def _mean_until(curves: Sequence[RankedRun], cost: str, target: float) -> float | None:
     reached = [curve.until(cost, target) for curve in curves]
     return fmean(one for one in reached if one is not None) if all(one is not None for one in reached) else None

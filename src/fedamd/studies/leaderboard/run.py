@@ -19,8 +19,8 @@ from fedamd.runs.api import engine_for
 from fedamd.runs.experiment import Experiment, build_experiment
 from fedamd.runs.run import Run
 from fedamd.runs.session import Session, Sink, deferred_interrupt
-from fedamd.studies.leaderboard.board import Entrant, Setting, read_board
-from fedamd.studies.leaderboard.store import Line, Store
+from fedamd.studies.leaderboard.board import Entrant, LeaderboardSetting, read_board
+from fedamd.studies.leaderboard.store import LeaderboardStore, Line
 from fedamd.studies.leaderboard.tuning import Point, best, points
 
 Say = Callable[[str], None]
@@ -31,7 +31,7 @@ class Stopped(Exception):
 
 
 @dataclass(frozen=True)
-class Trial:
+class LeaderboardTrial:
     """One run to be had: an entrant at a point, on a seed, for so many rounds."""
 
     entrant: Entrant
@@ -44,8 +44,8 @@ class Trial:
 class Runner:
     """Makes the runs of one setting that are missing."""
 
-    setting: Setting
-    store: Store
+    setting: LeaderboardSetting
+    store: LeaderboardStore
     device: str = "cpu"
     stop: Callable[[], bool] = lambda: False
     say: Say = lambda _: None
@@ -54,7 +54,7 @@ class Runner:
     worlds: dict[int, Experiment] = field(default_factory=dict)  # by seed: data, clients, model and x_0 are shared
     _points: dict[str, list[Point]] = field(default_factory=dict)  # by label
 
-    def algorithm(self, trial: Trial) -> dict[str, Any]:
+    def algorithm(self, trial: LeaderboardTrial) -> dict[str, Any]:
         return trial.entrant.section(self.setting.method, self.points(trial.entrant)[trial.point])
 
     def points(self, entrant: Entrant) -> list[Point]:
@@ -62,13 +62,13 @@ class Runner:
             self._points[entrant.label] = points(entrant.space, entrant.defaults, self.setting.trials)
         return self._points[entrant.label]
 
-    def declared(self, trial: Trial) -> dict[str, Any]:
+    def declared(self, trial: LeaderboardTrial) -> dict[str, Any]:
         return self.setting.declared(self.algorithm(trial), trial.seed, trial.rounds)
 
-    def line(self, trial: Trial, curve: bool = False) -> Line | None:
+    def line(self, trial: LeaderboardTrial, curve: bool = False) -> Line | None:
         return self.store.get(self.declared(trial), curve)
 
-    def make(self, trials: Sequence[Trial], curve: bool = False) -> None:
+    def make(self, trials: Sequence[LeaderboardTrial], curve: bool = False) -> None:
         """Have all of these in the store, those that are missing made in one lockstep."""
         missing = [trial for trial in trials if self.line(trial, curve) is None]
         if not missing:
@@ -86,8 +86,8 @@ class Runner:
         took = time.perf_counter() - began
         self.say(f"{self.setting.name}: {len(missing)} runs to round {missing[0].rounds} in {took:.1f} s")
 
-    def _run(self, trial: Trial) -> Run:
-        """The trial's run: gone on with from its last rung where that is still here, else from x_0."""
+    def _run(self, trial: LeaderboardTrial) -> Run:
+        """The trial's run: continued from its last rung where that is still here, else begun at x_0."""
         config = self.setting.config(self.algorithm(trial), trial.seed, trial.rounds, self.device)
         run = self.going.get(_key(trial))
         if run is None:
@@ -104,7 +104,7 @@ class Runner:
 class _Keeping(Sink):
     """Writes every run that ends into the store, at once."""
 
-    def __init__(self, runner: Runner, trials: Mapping[int, Trial], curve: bool) -> None:
+    def __init__(self, runner: Runner, trials: Mapping[int, LeaderboardTrial], curve: bool) -> None:
         self._runner, self._trials, self._curve = runner, trials, curve
 
     def end(self, run: Run, status: str) -> None:
@@ -121,7 +121,7 @@ def tune(runner: Runner, entrants: Sequence[Entrant]) -> dict[str, int]:
         last = rounds == setting.rungs[-1]
         seeds = setting.tuning_seeds if last else setting.tuning_seeds[:1]
         trials = {
-            (entrant.label, point): [Trial(entrant, point, seed, rounds) for seed in seeds]
+            (entrant.label, point): [LeaderboardTrial(entrant, point, seed, rounds) for seed in seeds]
             for entrant in entrants
             for point in alive[entrant.label]
         }
@@ -133,7 +133,7 @@ def tune(runner: Runner, entrants: Sequence[Entrant]) -> dict[str, int]:
     return {label: chosen[0] for label, chosen in alive.items()}
 
 
-def _mean(runner: Runner, trials: Sequence[Trial]) -> float:
+def _mean(runner: Runner, trials: Sequence[LeaderboardTrial]) -> float:
     lines = [runner.line(trial) for trial in trials]
     return fmean(line["score"] for line in lines if line is not None)
 
@@ -143,7 +143,7 @@ def report(runner: Runner, entrants: Sequence[Entrant]) -> dict[str, list[Line]]
     chosen = tune(runner, entrants)
     runner.going.clear()
     trials = [
-        Trial(entrant, chosen[entrant.label], seed, runner.setting.rounds)
+        LeaderboardTrial(entrant, chosen[entrant.label], seed, runner.setting.rounds)
         for entrant in entrants
         for seed in runner.setting.seeds
     ]
@@ -157,7 +157,7 @@ def report(runner: Runner, entrants: Sequence[Entrant]) -> dict[str, list[Line]]
     return lines
 
 
-def stored(setting: Setting, entrants: Sequence[Entrant], store: Store) -> dict[str, list[Line]]:
+def stored(setting: LeaderboardSetting, entrants: Sequence[Entrant], store: LeaderboardStore) -> dict[str, list[Line]]:
     """The reported lines of the entrants that are complete, by label; nothing is run."""
     found: dict[str, list[Line]] = {}
     for entrant in competing(setting, entrants):
@@ -168,14 +168,14 @@ def stored(setting: Setting, entrants: Sequence[Entrant], store: Store) -> dict[
     return found
 
 
-def competing(setting: Setting, entrants: Sequence[Entrant]) -> list[Entrant]:
+def competing(setting: LeaderboardSetting, entrants: Sequence[Entrant]) -> list[Entrant]:
     return [entrant for entrant in entrants if entrant.label not in setting.without]
 
 
 def run_board(
-    settings: Sequence[Setting],
+    settings: Sequence[LeaderboardSetting],
     entrants: Sequence[Entrant],
-    store: Store,
+    store: LeaderboardStore,
     *,
     device: str = "cpu",
     together: int = 8,
@@ -207,8 +207,8 @@ def _waiting(runner: Runner, entrants: Sequence[Entrant]) -> list[Entrant]:
 
 
 def chosen(
-    settings: Sequence[Setting], entrants: Sequence[Entrant], only: Sequence[str], methods: Sequence[str]
-) -> tuple[list[Setting], list[Entrant]]:
+    settings: Sequence[LeaderboardSetting], entrants: Sequence[Entrant], only: Sequence[str], methods: Sequence[str]
+) -> tuple[list[LeaderboardSetting], list[Entrant]]:
     """Those of these names, in the order of the names; all where none are given."""
     named, labelled = {one.name: one for one in settings}, {one.label: one for one in entrants}
     return (
@@ -217,7 +217,7 @@ def chosen(
     )
 
 
-def _key(trial: Trial) -> tuple[str, int, int]:
+def _key(trial: LeaderboardTrial) -> tuple[str, int, int]:
     return trial.entrant.label, trial.point, trial.seed
 
 
@@ -239,7 +239,7 @@ def main() -> int:
         complete = run_board(
             settings,
             entrants,
-            Store(words.results),
+            LeaderboardStore(words.results),
             **how,
             say=lambda text: print(f"[{time.monotonic() - began:6.1f}] {text}", flush=True),
         )

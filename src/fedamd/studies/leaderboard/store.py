@@ -28,7 +28,7 @@ def name_of(declared: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(declared, sort_keys=True).encode()).hexdigest()[:16]
 
 
-class Store:
+class LeaderboardStore:
     """The runs of a folder."""
 
     def __init__(self, folder: Path) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fedamd.studies.paper.experiments import EXPERIMENTS, LOCAL_RATES
-from fedamd.studies.paper.reproduce import Outcome, best_rates
+from fedamd.studies.paper.reproduce import ReproducedCurve, best_rates
 from fedamd.studies.paper.table import ACCURACY, COMMUNICATION, GRADIENTS, Quantity, panels
 
 Answer = Literal["holds", "does not hold", "holds only if", "not yet run"]
@@ -33,7 +33,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ClaimVerdict:
     """What the data say of a claim."""
 
     claim: Claim
@@ -70,19 +70,19 @@ CLAIMS = (
 )
 
 
-def verdicts(results: Mapping[str, Sequence[Outcome]]) -> list[Verdict]:
+def verdicts(results: Mapping[str, Sequence[ReproducedCurve]]) -> list[ClaimVerdict]:
     """Of every claim, from the finished cells of every experiment."""
     return [judge(claim, results.get(claim.experiment, [])) for claim in CLAIMS]
 
 
-def judge(claim: Claim, outcomes: Sequence[Outcome]) -> Verdict:
+def judge(claim: Claim, outcomes: Sequence[ReproducedCurve]) -> ClaimVerdict:
     """One claim, in the panels in which all its curves are there."""
     names = {*claim.favoured, *claim.rivals}
     relevant = panels([outcome for outcome in outcomes if outcome.label in names])
     whole = {panel: own for panel, own in relevant.items() if {outcome.label for outcome in own} == names}
     missing = [panel for panel in _declared_panels(claim) if panel not in whole]
     if not whole:
-        return Verdict(claim, "not yet run", "", False, (f"{claim.experiment} has not been run in full.",))
+        return ClaimVerdict(claim, "not yet run", "", False, (f"{claim.experiment} has not been run in full.",))
     duels = {panel: _duel(claim, own, lambda outcome: outcome.runs) for panel, own in whole.items()}
     won = [panel for panel, duel in duels.items() if duel.won]
     evidence = [f"{panel}: {duel.told()}." for panel, duel in duels.items()]
@@ -94,7 +94,7 @@ def judge(claim: Claim, outcomes: Sequence[Outcome]) -> Verdict:
     if unfinished:
         evidence.append(f"Not finished: {', '.join(unfinished)}.")
     refuted = any(panel not in won and all(o.complete for o in own) for panel, own in whole.items())
-    return Verdict(claim, answer, condition, bool(unfinished) and not refuted, tuple(evidence))
+    return ClaimVerdict(claim, answer, condition, bool(unfinished) and not refuted, tuple(evidence))
 
 
 @dataclass(frozen=True)
@@ -133,10 +133,10 @@ class _Duel:
         return f"{sides} ({self.quantity.heading}{'; their seeds overlap' if self.close else ''})"
 
 
-Runs = Callable[[Outcome], Sequence[Mapping[str, Any]]]  # with which runs a cell enters a duel
+Runs = Callable[[ReproducedCurve], Sequence[Mapping[str, Any]]]  # with which runs a cell enters a duel
 
 
-def _duel(claim: Claim, outcomes: Sequence[Outcome], runs_of: Runs) -> _Duel:
+def _duel(claim: Claim, outcomes: Sequence[ReproducedCurve], runs_of: Runs) -> _Duel:
     sides = [_side(outcome.label, runs_of(outcome), claim.quantity) for outcome in outcomes]
     best = min if claim.quantity.lower_is_better else max
     favoured, rival = (
@@ -156,7 +156,7 @@ def _answer(judged: Sequence[str], won: Sequence[str]) -> tuple[Answer, str]:
     return ("holds only if", f"in a round there are {' or '.join(won)}") if won else ("does not hold", "")
 
 
-def _if_fedavg_were_slower(claim: Claim, whole: Mapping[str, Sequence[Outcome]]) -> list[str]:
+def _if_fedavg_were_slower(claim: Claim, whole: Mapping[str, Sequence[ReproducedCurve]]) -> list[str]:
     """The largest η_l of the grid such that the claim would hold everywhere if FedAvg might not exceed it.
 
     FedAvg is then taken at the pair of rates that is best on the grid among those it is left with; all others as ever.
@@ -176,7 +176,7 @@ def _limited(limit: float) -> Runs:
     return lambda outcome: _limited_runs(outcome, limit) if outcome.label == FEDAVG else outcome.runs
 
 
-def _limited_runs(outcome: Outcome, limit: float) -> Sequence[Mapping[str, Any]]:
+def _limited_runs(outcome: ReproducedCurve, limit: float) -> Sequence[Mapping[str, Any]]:
     """At the best rates with η_l ≤ limit: on all seeds where they were run on all, else on the grid's one."""
     allowed = {pair: [run] for pair, run in outcome.grid.items() if pair[0] <= limit}
     if not allowed:
@@ -197,7 +197,7 @@ def _number(value: float, quantity: Quantity) -> str:
     return quantity.text(value if math.isfinite(value) else None)
 
 
-def markdown(told: Sequence[Verdict]) -> str:
+def markdown(told: Sequence[ClaimVerdict]) -> str:
     """The verdicts as a table, the evidence below each other in its last column."""
     lines = ["| claim | verdict | evidence |", "| --- | --- | --- |"]
     lines += [f"| {one.claim.text} | **{one.text}** | {'<br>'.join(one.evidence)} |" for one in told]

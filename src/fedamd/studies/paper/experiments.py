@@ -32,7 +32,7 @@ SCHEDULES: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True, eq=False)  # by identity: what is made from a cell is cached, and its options have no hash
-class Cell:
+class PaperCurve:
     """One curve: a label, the cohort A, and the config without its rates."""
 
     label: str
@@ -58,12 +58,12 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Experiment:
+class PaperExperiment:
     """A table or a figure of the paper."""
 
     name: str
     title: str
-    cells: tuple[Cell, ...]
+    cells: tuple[PaperCurve, ...]
     local_rates: tuple[float, ...] = LOCAL_RATES
     server_rates: tuple[float, ...] = SERVER_RATES
     search: str = "grid"  # how rates are looked for: see `fedamd.studies.paper.reproduce.SEARCHES`
@@ -74,45 +74,45 @@ class Experiment:
         return [(eta_l, eta_s) for eta_l in self.local_rates for eta_s in self.server_rates]
 
 
-def _cells(algorithms: Mapping[str, Mapping[str, Any]], steps: int, small_batch: int = 64) -> tuple[Cell, ...]:
+def _cells(algorithms: Mapping[str, Mapping[str, Any]], steps: int, small_batch: int = 64) -> tuple[PaperCurve, ...]:
     """Every algorithm with every cohort, a panel for each cohort."""
     return tuple(
-        Cell(label, A, {**algorithm, "steps": steps, "small_batch": small_batch}, panel=f"{A} clients")
+        PaperCurve(label, A, {**algorithm, "steps": steps, "small_batch": small_batch}, panel=f"{A} clients")
         for A in COHORTS
         for label, algorithm in algorithms.items()
     )
 
 
-def _batch_study(settings: Mapping[str, Any]) -> tuple[Cell, ...]:
+def _batch_study(settings: Mapping[str, Any]) -> tuple[PaperCurve, ...]:
     """FedAMD with one schedule and b ∈ {64, 256, full}."""
     batches = {f"b = {size}": {"name": "fedamd", **settings, "large_batch": size} for size in (64, 256, "full")}
     return _cells(batches, steps=10)
 
 
-def _emnist(data: str) -> tuple[Cell, ...]:
+def _emnist(data: str) -> tuple[PaperCurve, ...]:
     settings = {**SCHEDULES, **METHODS}
     panels = [(10, 256), (20, 128), (10, 128)]
     return tuple(
-        Cell(label, 20, {**algorithm, "steps": K, "small_batch": b}, data, "mlp", panel=f"K = {K}, b' = {b}")
+        PaperCurve(label, 20, {**algorithm, "steps": K, "small_batch": b}, data, "mlp", panel=f"K = {K}, b' = {b}")
         for K, b in panels
         for label, algorithm in settings.items()
     )
 
 
-EXPERIMENTS: dict[str, Experiment] = {
+EXPERIMENTS: dict[str, PaperExperiment] = {
     experiment.name: experiment
     for experiment in (
-        Experiment("table2", "Table 2: all methods, K = 10, b' = 64", _cells(METHODS, 10)),
-        Experiment("figure1", "Figure 1: probability settings, K = 10", _cells(SCHEDULES, 10)),
-        Experiment("figure1-k5", "Probability settings, K = 5", _cells(SCHEDULES, 5), search="local"),
-        Experiment("figure1-k20", "Probability settings, K = 20", _cells(SCHEDULES, 20), search="local"),
-        Experiment("batch-p09", "Large batch b, p = 0.9", _batch_study({"p": 0.9})),
-        Experiment("batch-optimal", "Large batch b, p = p*", _batch_study({"p": "optimal"})),
-        Experiment("batch-sequential", "Large batch b, {0,1}", _batch_study({"tau": 2})),
-        Experiment("methods-k5", "All methods, K = 5", _cells(METHODS, 5), search="local"),
-        Experiment("methods-k20", "All methods, K = 20", _cells(METHODS, 20), search="local"),
-        Experiment("emnist", "EMNIST digits, MLP, A = 20", _emnist("emnist-digits"), search="local"),
-        Experiment(
+        PaperExperiment("table2", "Table 2: all methods, K = 10, b' = 64", _cells(METHODS, 10)),
+        PaperExperiment("figure1", "Figure 1: probability settings, K = 10", _cells(SCHEDULES, 10)),
+        PaperExperiment("figure1-k5", "Probability settings, K = 5", _cells(SCHEDULES, 5), search="local"),
+        PaperExperiment("figure1-k20", "Probability settings, K = 20", _cells(SCHEDULES, 20), search="local"),
+        PaperExperiment("batch-p09", "Large batch b, p = 0.9", _batch_study({"p": 0.9})),
+        PaperExperiment("batch-optimal", "Large batch b, p = p*", _batch_study({"p": "optimal"})),
+        PaperExperiment("batch-sequential", "Large batch b, {0,1}", _batch_study({"tau": 2})),
+        PaperExperiment("methods-k5", "All methods, K = 5", _cells(METHODS, 5), search="local"),
+        PaperExperiment("methods-k20", "All methods, K = 20", _cells(METHODS, 20), search="local"),
+        PaperExperiment("emnist", "EMNIST digits, MLP, A = 20", _emnist("emnist-digits"), search="local"),
+        PaperExperiment(
             "mnist",
             "MNIST digits as a stand-in for EMNIST, MLP, A = 20",
             _emnist("mnist"),

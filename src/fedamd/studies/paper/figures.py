@@ -9,13 +9,13 @@ from fedamd.report.curves import PAPER, Curve, measured_points
 from fedamd.report.figures import INK, Panel, draw_panels, save
 from fedamd.runs.records import Record
 from fedamd.studies.paper.experiments import TARGET
-from fedamd.studies.paper.reproduce import Outcome, final_accuracy
+from fedamd.studies.paper.reproduce import ReproducedCurve, final_accuracy
 from fedamd.studies.paper.table import panels
 
 _DPI, _COLOURS = 80, 128  # small files, as they are kept with the results
 
 
-def curve(outcome: Outcome) -> Curve:
+def curve(outcome: ReproducedCurve) -> Curve:
     """The mean over the seeds, between the smallest and the largest."""
     seeds = tuple(run["seed"] for run in outcome.runs)
     diverged = sum(run["status"] == "diverged" for run in outcome.runs)
@@ -36,14 +36,14 @@ def _records(run: Any) -> list[Record]:
     ]
 
 
-def draw_curves(outcomes: Sequence[Outcome], path: Path) -> Path:
+def draw_curves(outcomes: Sequence[ReproducedCurve], path: Path) -> Path:
     """Accuracy against rounds, gradients and bits, a column for each panel of the experiment."""
     drawn = {panel: [curve(outcome) for outcome in own] for panel, own in panels(outcomes).items()}
     rows = [[Panel(curves, axis, "accuracy", panel) for panel, curves in drawn.items()] for axis in PAPER]
     return _small(draw_panels(rows, path, target=TARGET, dpi=_DPI), outcomes)
 
 
-def draw_grids(outcomes: Sequence[Outcome], path: Path) -> Path | None:
+def draw_grids(outcomes: Sequence[ReproducedCurve], path: Path) -> Path | None:
     """Final accuracy over η_l and η_s: a row for each panel, a map for each method; None where no grid was run."""
     from matplotlib.figure import Figure  # not at import: only drawing needs it
 
@@ -62,7 +62,7 @@ def draw_grids(outcomes: Sequence[Outcome], path: Path) -> Path | None:
     return _small(save(figure, path, dpi=_DPI), outcomes)
 
 
-def _map(axes: Any, outcome: Outcome, title: str) -> None:
+def _map(axes: Any, outcome: ReproducedCurve, title: str) -> None:
     """One method's grid."""
     local, server = (sorted({pair[which] for pair in outcome.grid}, reverse=True) for which in (0, 1))
     values = [[100 * final_accuracy(outcome.grid[eta_l, eta_s]) for eta_s in server] for eta_l in local]
@@ -79,7 +79,7 @@ def _map(axes: Any, outcome: Outcome, title: str) -> None:
             axes.text(column, row, f"{value:.0f}" if value else "–", ha="center", va="center", fontsize=7, color=shade)
 
 
-def is_drawn(outcomes: Sequence[Outcome], path: Path) -> bool:
+def is_drawn(outcomes: Sequence[ReproducedCurve], path: Path) -> bool:
     """Whether a picture is there and shows just these runs."""
     from PIL import Image
 
@@ -89,7 +89,7 @@ def is_drawn(outcomes: Sequence[Outcome], path: Path) -> bool:
         return bool(picture.info.get("runs") == _runs(outcomes))
 
 
-def _small(path: Path, outcomes: Sequence[Outcome]) -> Path:
+def _small(path: Path, outcomes: Sequence[ReproducedCurve]) -> Path:
     """The picture with few colours, a third of the size, and a note of the runs it shows."""
     from PIL import Image, PngImagePlugin  # comes with matplotlib
 
@@ -99,7 +99,7 @@ def _small(path: Path, outcomes: Sequence[Outcome]) -> Path:
     return path
 
 
-def _runs(outcomes: Sequence[Outcome]) -> str:
+def _runs(outcomes: Sequence[ReproducedCurve]) -> str:
     """A digest of all runs behind these outcomes."""
     runs = [
         run

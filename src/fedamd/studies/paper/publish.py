@@ -8,15 +8,15 @@ from pathlib import Path
 from fedamd.errors import FedamdError
 from fedamd.report.content import curve_section
 from fedamd.report.curves import PAPER, thinned
-from fedamd.report.page import Facts, Picture, Section, Table, Text, Tone, build_page, cell
+from fedamd.report.page import Facts, PageSection, Picture, Table, Text, Tone, build_page, cell
 from fedamd.studies.paper import claims, table
-from fedamd.studies.paper.experiments import EXPERIMENTS, TARGET, Experiment
+from fedamd.studies.paper.experiments import EXPERIMENTS, TARGET, PaperExperiment
 from fedamd.studies.paper.figures import curve, draw_curves, draw_grids, is_drawn
-from fedamd.studies.paper.reproduce import Outcome, Protocol, stored
-from fedamd.studies.paper.store import Store
+from fedamd.studies.paper.reproduce import Protocol, ReproducedCurve, stored
+from fedamd.studies.paper.store import PaperStore
 
 _EVERY = 4  # which rounds of a curve are on the page
-Results = Mapping[str, Sequence[Outcome]]
+Results = Mapping[str, Sequence[ReproducedCurve]]
 ALL = tuple(EXPERIMENTS.values())
 _TONES: dict[claims.Answer, Tone] = {
     "holds": "good",
@@ -26,9 +26,11 @@ _TONES: dict[claims.Answer, Tone] = {
 }
 
 
-def all_results(folder: Path, protocol: Protocol, experiments: Sequence[Experiment] = ALL) -> dict[str, list[Outcome]]:
+def all_results(
+    folder: Path, protocol: Protocol, experiments: Sequence[PaperExperiment] = ALL
+) -> dict[str, list[ReproducedCurve]]:
     """The finished cells of every experiment that has a store in this folder."""
-    store = Store(folder)
+    store = PaperStore(folder)
     found = {
         experiment.name: stored(experiment, store, protocol)
         for experiment in experiments
@@ -45,7 +47,7 @@ def tables_folder(folder: Path, protocol: Protocol, usual: Protocol) -> Path:
 
 
 def publish(
-    folder: Path, protocol: Protocol, experiments: Sequence[Experiment] = ALL, target: Path | None = None
+    folder: Path, protocol: Protocol, experiments: Sequence[PaperExperiment] = ALL, target: Path | None = None
 ) -> Results:
     """Write tables, figures and verdicts of all that is finished; `target` is the stores' folder unless told."""
     results = all_results(folder, protocol, experiments)
@@ -60,7 +62,7 @@ def publish(
     return results
 
 
-def draw_figures(name: str, outcomes: Sequence[Outcome], target: Path) -> None:
+def draw_figures(name: str, outcomes: Sequence[ReproducedCurve], target: Path) -> None:
     """NAME.png and NAME-rates.png, unless they show these runs already."""
     curves = target / f"{name}.png"
     if not is_drawn(outcomes, curves):
@@ -73,7 +75,7 @@ def paper_page(folder: Path) -> str:
     results = publish(folder, Protocol())
     if not results:
         raise FedamdError(f"{folder} holds no finished cell of the paper's experiments: run `fedamd reproduce` first")
-    sections: list[Section] = [_facts(results), *_verdict_sections(claims.verdicts(results))]
+    sections: list[PageSection] = [_facts(results), *_verdict_sections(claims.verdicts(results))]
     for name, outcomes in results.items():
         sections += _experiment_sections(EXPERIMENTS[name], outcomes, folder)
     return build_page("The paper's experiments, repeated", sections, subtitle="FedAMD: Wu et al., ICML 2023")
@@ -98,7 +100,7 @@ def _without_patch(machine: str) -> str:
     return re.sub(r"(\d+\.\d+)\.\d+", r"\1", machine)
 
 
-def _verdict_sections(told: Sequence[claims.Verdict]) -> list[Section]:
+def _verdict_sections(told: Sequence[claims.ClaimVerdict]) -> list[PageSection]:
     so_far = " So far: cells that are not finished could change the answer." if any(v.provisional for v in told) else ""
     return [
         Table(
@@ -111,9 +113,11 @@ def _verdict_sections(told: Sequence[claims.Verdict]) -> list[Section]:
     ]
 
 
-def _experiment_sections(experiment: Experiment, outcomes: Sequence[Outcome], folder: Path) -> list[Section]:
+def _experiment_sections(
+    experiment: PaperExperiment, outcomes: Sequence[ReproducedCurve], folder: Path
+) -> list[PageSection]:
     """A table and the curves of each panel, then the map of all rates."""
-    sections: list[Section] = []
+    sections: list[PageSection] = []
     for panel, own in table.panels(outcomes).items():
         told = table.rows(experiment.name, own)
         title = f"{experiment.title}, {panel}"
@@ -127,7 +131,7 @@ def _experiment_sections(experiment: Experiment, outcomes: Sequence[Outcome], fo
     return sections
 
 
-def _curves(title: str, outcomes: Sequence[Outcome]) -> Section:
+def _curves(title: str, outcomes: Sequence[ReproducedCurve]) -> PageSection:
     """The curves of a panel; not all of their points, as there are many panels."""
     section = curve_section([thinned(curve(outcome), _EVERY) for outcome in outcomes], TARGET, PAPER)
     return replace(section, title=title, note=f"{section.note} Every {_EVERY}th round is drawn.")

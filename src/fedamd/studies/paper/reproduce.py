@@ -26,8 +26,8 @@ from fedamd.runs.config import Config, load_config
 from fedamd.runs.experiment import build_experiment
 from fedamd.runs.run import Listener, Run
 from fedamd.runs.session import Session, as_sinks, deferred_interrupt
-from fedamd.studies.paper.experiments import EXPERIMENTS, METHODS, Cell, Experiment
-from fedamd.studies.paper.store import Store, config_hash
+from fedamd.studies.paper.experiments import EXPERIMENTS, METHODS, PaperCurve, PaperExperiment
+from fedamd.studies.paper.store import PaperStore, config_hash
 
 Rates = tuple[float, float]  # η_l, η_s
 Problem = tuple[str, str]  # data set and model: what an engine is made for
@@ -63,16 +63,16 @@ class Protocol:
 
 
 @lru_cache(maxsize=1 << 14)  # whoever reads a store asks again and again
-def _named(cell: Cell, rates: Rates, seed: int, rounds: int, device: str) -> tuple[str, Config]:
+def _named(cell: PaperCurve, rates: Rates, seed: int, rounds: int, device: str) -> tuple[str, Config]:
     config = load_config(cell.config(*rates, seed, rounds), {"device": device})
     return config_hash(config), config
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReproducedCurve:
     """A cell's result: the rates that were best, how every pair of the grid did, and the runs over seeds."""
 
-    cell: Cell
+    cell: PaperCurve
     rates: Rates
     grid: Mapping[Rates, Mapping[str, Any]]  # on the first seed
     repeated: Mapping[Rates, Sequence[Mapping[str, Any]]]  # the finalists that have been run on all seeds
@@ -97,7 +97,7 @@ class Outcome:
 QUICK = Protocol(rounds=6, seeds=1)
 
 
-def quick(experiment: Experiment) -> Experiment:
+def quick(experiment: PaperExperiment) -> PaperExperiment:
     """A small share of an experiment, to see that everything works: the smallest cohort and two pairs of rates."""
     smallest = min(cell.cohort for cell in experiment.cells)
     few = tuple(cell for cell in experiment.cells if cell.cohort == smallest)
@@ -105,14 +105,14 @@ def quick(experiment: Experiment) -> Experiment:
 
 
 def reproduce(
-    experiments: Sequence[Experiment],
+    experiments: Sequence[PaperExperiment],
     folder: Path,
     protocol: Protocol,
     listen: Listener,
     announce: Callable[[str], None] = lambda _: None,
-) -> Iterator[tuple[Experiment, list[Outcome]]]:
+) -> Iterator[tuple[PaperExperiment, list[ReproducedCurve]]]:
     """All cells of each experiment; what is in the store already is not run again. Ctrl-C stops after a round."""
-    store, engines = Store(folder), dict[Problem, Engine]()
+    store, engines = PaperStore(folder), dict[Problem, Engine]()
     with deferred_interrupt() as interrupted:
         for experiment in experiments:
             runner = _Runner(experiment, store, protocol, listen, interrupted, engines)
@@ -121,7 +121,7 @@ def reproduce(
                 break
 
 
-def _cells(runner: "_Runner", announce: Callable[[str], None]) -> Iterator[Outcome]:
+def _cells(runner: "_Runner", announce: Callable[[str], None]) -> Iterator[ReproducedCurve]:
     for cell in runner.experiment.cells:
         if not runner.interrupted():
             announce(f"{runner.experiment.name}: {cell.label}, {cell.panel}")
@@ -129,13 +129,13 @@ def _cells(runner: "_Runner", announce: Callable[[str], None]) -> Iterator[Outco
             yield _cell(cell, runner)
 
 
-def stored(experiment: Experiment, store: Store, protocol: Protocol) -> list[Outcome]:
+def stored(experiment: PaperExperiment, store: PaperStore, protocol: Protocol) -> list[ReproducedCurve]:
     """The cells of an experiment that are finished, all with rates from grids of the same kind."""
     readers = [_reader(experiment, store, replace(protocol, rates=rates)) for rates in SEARCHES]
     return max((list(_stored_cells(reader)) for reader in readers), key=len)
 
 
-def _stored_cells(reader: "_Runner") -> Iterator[Outcome]:
+def _stored_cells(reader: "_Runner") -> Iterator[ReproducedCurve]:
     for cell in reader.experiment.cells:
         with contextlib.suppress(_Stopped, FedamdError):
             yield _cell(cell, reader)
@@ -147,19 +147,19 @@ class _Stopped(Exception):
 
 @dataclass(frozen=True)
 class _Runner:
-    experiment: Experiment
-    store: Store
+    experiment: PaperExperiment
+    store: PaperStore
     protocol: Protocol
     listen: Listener
     interrupted: Callable[[], bool]
     engines: dict[Problem, Engine]  # kept warm from cell to cell
-    held: dict[str, Run] = field(default_factory=dict)  # the runs of a cell so far, by hash, with all their records
+    kept: dict[str, Run] = field(default_factory=dict)  # the runs of a cell so far, by hash, with all their records
 
     @property
     def search(self) -> str:
         return self.protocol.rates or self.experiment.search
 
-    def named(self, cell: Cell, rates: Rates, seed: int) -> tuple[str, Config]:
+    def named(self, cell: PaperCurve, rates: Rates, seed: int) -> tuple[str, Config]:
         """One run of a cell: its config under its hash."""
         return _named(cell, rates, seed, self.protocol.rounds, self.protocol.device)
 
@@ -167,8 +167,8 @@ class _Runner:
         """The stored entries of these runs, those missing computed first, in lockstep."""
         named = dict(runs)
         missing = [name for name in named if self.store.get(name, curves) is None]
-        self._keep([self.held[name] for name in missing if name in self.held], curves, label)
-        missing = [name for name in missing if name not in self.held]
+        self._keep([self.kept[name] for name in missing if name in self.kept], curves, label)
+        missing = [name for name in missing if name not in self.kept]
         if missing and not self.interrupted():
             self._keep(self._run([named[name] for name in missing]), curves, label)
         entries = [self.store.get(name, curves) for name in named]
@@ -191,7 +191,7 @@ class _Runner:
             context = {"label": label, "cohort": run.config.cohort, "seed": run.config.seed}
             context |= {"eta_l": algorithm["eta_l"], "eta_s": algorithm["eta_s"]}
             self.store.add(self.experiment.name, run, curves, context)
-            self.held[config_hash(run.config)] = run
+            self.kept[config_hash(run.config)] = run
 
 
 class _Reader(_Runner):
@@ -207,21 +207,21 @@ class _Reader(_Runner):
         return entry
 
 
-def _reader(experiment: Experiment, store: Store, protocol: Protocol) -> _Reader:
+def _reader(experiment: PaperExperiment, store: PaperStore, protocol: Protocol) -> _Reader:
     return _Reader(experiment, store, protocol, lambda *_: None, lambda: True, {})
 
 
-def _cell(cell: Cell, runner: _Runner) -> Outcome:
-    runner.held.clear()
+def _cell(cell: PaperCurve, runner: _Runner) -> ReproducedCurve:
+    runner.kept.clear()
     pairs, search = _pairs(cell, runner), runner.search
     entries = runner.finished((runner.named(cell, pair, 0) for pair in pairs), False, cell.label)
     grid = dict(zip(pairs, entries, strict=True))
     finalists = best_rates({pair: [entry] for pair, entry in grid.items()})[: SEARCHES[search].finalists]
     repeated = _repeated(cell, finalists, runner)
-    return Outcome(cell, best_rates(repeated)[0], grid, repeated, len(finalists), search)
+    return ReproducedCurve(cell, best_rates(repeated)[0], grid, repeated, len(finalists), search)
 
 
-def _pairs(cell: Cell, runner: _Runner) -> list[Rates]:
+def _pairs(cell: PaperCurve, runner: _Runner) -> list[Rates]:
     """The rates to try on one seed."""
     if runner.search == "grid":
         return runner.experiment.rates()
@@ -229,7 +229,7 @@ def _pairs(cell: Cell, runner: _Runner) -> list[Rates]:
     return [(eta_l, eta_s) for eta_l in runner.experiment.local_rates]
 
 
-def _repeated(cell: Cell, finalists: Sequence[Rates], runner: _Runner) -> dict[Rates, list[Mapping[str, Any]]]:
+def _repeated(cell: PaperCurve, finalists: Sequence[Rates], runner: _Runner) -> dict[Rates, list[Mapping[str, Any]]]:
     """The runs over all seeds of each pair of rates, all in one lockstep; at least of one pair."""
     seeds = range(runner.protocol.seeds)
     named = {pair: dict(runner.named(cell, pair, seed) for seed in seeds) for pair in finalists}
@@ -256,7 +256,7 @@ def final_accuracy(run: Mapping[str, Any]) -> float:
     return float(run["final_accuracy"]) if run["status"] == "finished" else 0.0
 
 
-def _rates_of_table2(cell: Cell, runner: _Runner) -> Rates:
+def _rates_of_table2(cell: PaperCurve, runner: _Runner) -> Rates:
     """What Table 2's grid chose for the same method with the same cohort (for K = 10, b' = 64, b = full)."""
     kind = "constant" if "p" in cell.algorithm else "sequential"
     label = cell.label if cell.label in METHODS else f"FedAMD ({kind})"
@@ -272,12 +272,12 @@ def _rates_of_table2(cell: Cell, runner: _Runner) -> Rates:
 
 
 @lru_cache(maxsize=1)  # every cell of every figure asks
-def _best_of_table2(store: Store, _size: int, protocol: Protocol) -> dict[tuple[str, int], Rates]:
+def _best_of_table2(store: PaperStore, _size: int, protocol: Protocol) -> dict[tuple[str, int], Rates]:
     reader = _reader(EXPERIMENTS["table2"], store, protocol)
     return {(outcome.label, outcome.cell.cohort): outcome.rates for outcome in _stored_cells(reader)}
 
 
-def chosen_experiments(names: Sequence[str]) -> Iterator[Experiment]:
+def chosen_experiments(names: Sequence[str]) -> Iterator[PaperExperiment]:
     """Experiments by name; "all" is every one whose data set is at hand."""
     for name in names:
         if name == "all":
@@ -286,7 +286,7 @@ def chosen_experiments(names: Sequence[str]) -> Iterator[Experiment]:
             yield choose(EXPERIMENTS, name, "reproduce")
 
 
-def only(experiment: Experiment, words: Sequence[str]) -> Experiment:
+def only(experiment: PaperExperiment, words: Sequence[str]) -> PaperExperiment:
     """The cells whose label or panel contains every one of these words."""
     cells = tuple(c for c in experiment.cells if all(word in c.label or word in c.panel for word in words))
     if not cells:

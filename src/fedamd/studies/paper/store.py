@@ -38,7 +38,7 @@ def config_hash(config: Config) -> str:
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:12]
 
 
-class Store:
+class PaperStore:
     """The runs in a folder. An entry has its curves as lists: accuracy, loss, and cumulative gradients, bits."""
 
     def __init__(self, folder: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from fedamd.report.curves import BIT_UNIT, GRADIENT_UNIT
 from fedamd.studies.paper.experiments import TARGET
 from fedamd.studies.paper.reference import TABLE_2, Printed
-from fedamd.studies.paper.reproduce import SEARCHES, Outcome, final_accuracy
+from fedamd.studies.paper.reproduce import SEARCHES, ReproducedCurve, final_accuracy
 
 Run = Mapping[str, Any]
 
@@ -55,7 +55,7 @@ QUANTITIES = (ROUNDS, GRADIENTS, COMMUNICATION, ACCURACY)
 class Row:
     """One cell of an experiment, with what the paper printed for it, if it did."""
 
-    outcome: Outcome
+    outcome: ReproducedCurve
     printed: Printed | None
 
     def here(self, quantity: Quantity) -> float | None:
@@ -75,15 +75,15 @@ class Row:
         return [quantity.text(quantity.of(run)) for run in self.outcome.runs]
 
 
-def rows(experiment: str, outcomes: Sequence[Outcome]) -> list[Row]:
+def rows(experiment: str, outcomes: Sequence[ReproducedCurve]) -> list[Row]:
     """In the order of the outcomes; only Table 2 was printed as numbers."""
     printed = TABLE_2 if experiment == "table2" else {}
     return [Row(outcome, printed.get((outcome.label, outcome.cell.cohort))) for outcome in outcomes]
 
 
-def panels(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
+def panels(outcomes: Sequence[ReproducedCurve]) -> dict[str, list[ReproducedCurve]]:
     """By sub-figure, in order."""
-    found: dict[str, list[Outcome]] = {}
+    found: dict[str, list[ReproducedCurve]] = {}
     for outcome in outcomes:
         found.setdefault(outcome.cell.panel, []).append(outcome)
     return found

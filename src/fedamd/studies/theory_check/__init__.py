@@ -2,7 +2,7 @@
 
 problems.py     the problems: a quadratic, and a smooth non-convex function that gradient descent finds hard
 trajectory.py   runs in lockstep, and from their models ‖∇F(x_t)‖², F(x_t) − F* and rounds to ε
-findings.py     what a study finds: a table, a figure, and verdicts on declared expectations
+results.py      what a study finds: a table, a figure, and verdicts on declared expectations
 protocol.py     what all studies share: sizes of a round, how long to watch, arms at the theorems' rates
 accuracy.py     studies over ε: non-convex, PL, FedAvg beside them
 schedules.py    studies over p, τ and A

@@ -2,8 +2,7 @@
 
 import math
 
-from fedamd.studies.theory_check.findings import Cell, Expectation, Figure, Finding, Line
-from fedamd.studies.theory_check.problems import KnownProblem, Tail
+from fedamd.studies.theory_check.problems import SyntheticProblem, Tail
 from fedamd.studies.theory_check.protocol import (
     BOUNDED,
     QUADRATIC,
@@ -16,10 +15,11 @@ from fedamd.studies.theory_check.protocol import (
     fedamd,
     fedavg,
     measured_line,
-    problem,
+    planner_problem,
     worst,
 )
-from fedamd.studies.theory_check.trajectory import Rounds, rounds_to, slope
+from fedamd.studies.theory_check.results import Expectation, Figure, Line, StudyResult, TableValue
+from fedamd.studies.theory_check.trajectory import RoundsToAccuracy, rounds_to, slope
 from fedamd.theory import constant, constant_pl, sequential
 from fedamd.theory.problem import Proved
 
@@ -31,18 +31,18 @@ GAPS = tuple(10 ** (-j / 2) for j in range(9))  # F − F* ≤ 1 … 10⁻⁴
 class NonConvex:
     """Do rounds grow as 1/ε?"""
 
-    name, ground = "epsilon", TAIL
+    name, problem = "epsilon", TAIL
     constant_slope = Expectation("slope of log rounds over log(1/ε), constant p*, last decade of rounds", 0.85, 1.1)
     sequential_slope = Expectation("slope of log rounds over log(1/ε), τ = 2, last decade of rounds", 0.85, 1.1)
     bounded = BOUNDED
 
-    def __init__(self, scale: Scale, ground: KnownProblem) -> None:
-        self.where = ground
-        self.by = {"p*": fedamd(ground, scale.long), "τ = 2": fedamd(ground, scale.long, tau=2)}
+    def __init__(self, scale: Scale, problem: SyntheticProblem) -> None:
+        self.where = problem
+        self.by = {"p*": fedamd(problem, scale.long), "τ = 2": fedamd(problem, scale.long, tau=2)}
         self.arms = list(self.by.values())
 
-    def conclude(self, results: Results, scale: Scale) -> Finding:
-        rows: list[list[Cell]] = []
+    def conclude(self, results: Results, scale: Scale) -> StudyResult:
+        rows: list[list[TableValue]] = []
         lines, slopes, ratios = [], {}, []
         for label, arm in self.by.items():
             smallest = results[arm].gradient.cummin(1).values.amax(0)  # what every seed has reached
@@ -66,7 +66,7 @@ class NonConvex:
             )
         s = self.where.model.s if isinstance(self.where.model, Tail) else math.nan
         flow = (s + 2) / (2 * (s + 1))
-        return Finding(
+        return StudyResult(
             self.name,
             "Over ε, non-convex",
             f"non-convex problem, M = {M}, A = {A}, the theorems' rates, rounds to min ‖∇F(x_t)‖² ≤ ε",
@@ -88,14 +88,14 @@ class NonConvex:
 
     def _proved(self, label: str, epsilon: float) -> Proved | None:
         if label == "p*":
-            return constant.proved(problem(self.where, epsilon))
-        return sequential.proved(problem(self.where, epsilon, tau=2))
+            return constant.proved(planner_problem(self.where, epsilon))
+        return sequential.proved(planner_problem(self.where, epsilon, tau=2))
 
 
 class PolyakLojasiewicz:
     """Do rounds grow as log(1/ε), and FedAvg's faster?"""
 
-    name, ground = "pl", QUADRATIC
+    name, problem = "pl", QUADRATIC
     straight = Expectation(
         "rounds per factor e of 1/ε: those of the smaller half of the ε's over those of the larger half", 0.8, 1.25
     )
@@ -103,18 +103,18 @@ class PolyakLojasiewicz:
     power = Expectation("FedAvg, the best step for each ε: slope of log rounds over log(1/ε)", 0.5, 1.2)
     slower = Expectation("FedAMD at 10 × the theorem's η_s, the same slope over the same ε's", 0.0, 0.4)
 
-    def __init__(self, scale: Scale, ground: KnownProblem) -> None:
-        self.where = ground
-        self.theorem = fedamd(ground, scale.long, pl=True)
-        self.faster = fedamd(ground, max(20, scale.long // 6), pl=True, multiple=10)
+    def __init__(self, scale: Scale, problem: SyntheticProblem) -> None:
+        self.where = problem
+        self.theorem = fedamd(problem, scale.long, pl=True)
+        self.faster = fedamd(problem, max(20, scale.long // 6), pl=True, multiple=10)
         self.averaging = {step: fedavg(scale.long, step) for step in FEDAVG_STEPS}
         self.arms = [self.theorem, self.faster, *self.averaging.values()]
 
-    def conclude(self, results: Results, scale: Scale) -> Finding:  # noqa: ARG002  its accuracies are its own
+    def conclude(self, results: Results, scale: Scale) -> StudyResult:  # noqa: ARG002  its accuracies are its own
         measured = {e: rounds_to(results[self.theorem].gap, e) for e in GAPS}
         faster = {e: rounds_to(results[self.faster].gap, e) for e in GAPS}
         averaged = {e: self._best_fedavg(results, e) for e in GAPS}
-        proofs = {e: constant_pl.proved(problem(self.where, e, pl=True)) for e in GAPS}
+        proofs = {e: constant_pl.proved(planner_problem(self.where, e, pl=True)) for e in GAPS}
         rows = [
             [
                 f"{e:.3g}",
@@ -126,7 +126,7 @@ class PolyakLojasiewicz:
             for e in GAPS
         ]
         common = [e for e in GAPS[2:] if averaged[e].value and faster[e].value]
-        return Finding(
+        return StudyResult(
             self.name,
             "Over ε, PL; FedAvg",
             f"quadratic, M = {M}, A = {A}, μ/L = 0.5, σ = 4, rounds to F(x_t) − F* ≤ ε; "
@@ -155,15 +155,15 @@ class PolyakLojasiewicz:
             ),
         )
 
-    def _best_fedavg(self, results: Results, epsilon: float) -> Rounds:
+    def _best_fedavg(self, results: Results, epsilon: float) -> RoundsToAccuracy:
         found = [rounds_to(results[arm].gap, epsilon) for arm in self.averaging.values()]
         return min(found, key=lambda rounds: math.inf if rounds.value is None else rounds.value)
 
 
-def _compared(label: str, measured: dict[float, Rounds], averaged: dict[float, Rounds]) -> str:
+def _compared(label: str, measured: dict[float, RoundsToAccuracy], averaged: dict[float, RoundsToAccuracy]) -> str:
     """Where FedAvg with its step chosen for each ε was the faster of the two, and where it did not arrive."""
 
-    def needed(rounds: Rounds) -> float:
+    def needed(rounds: RoundsToAccuracy) -> float:
         return math.inf if rounds.value is None else rounds.value
 
     ahead = [e for e in GAPS if needed(averaged[e]) < needed(measured[e])]
@@ -175,7 +175,7 @@ def _compared(label: str, measured: dict[float, Rounds], averaged: dict[float, R
     )
 
 
-def _straightness(measured: dict[float, Rounds]) -> float | None:
+def _straightness(measured: dict[float, RoundsToAccuracy]) -> float | None:
     """The slope of rounds over log(1/ε) in the second half of what was reached, over that in the first half."""
     points = [(-math.log(e), r.value) for e, r in measured.items() if r.value]
     half = len(points) // 2
@@ -185,6 +185,6 @@ def _straightness(measured: dict[float, Rounds]) -> float | None:
     return second / first
 
 
-def _power(measured: dict[float, Rounds], accuracies: list[float]) -> float | None:
+def _power(measured: dict[float, RoundsToAccuracy], accuracies: list[float]) -> float | None:
     points = [(-math.log(e), math.log(measured[e].value or 1.0)) for e in accuracies]
     return slope(*zip(*points, strict=True)) if len(points) > 2 else None

@@ -2,9 +2,9 @@
 
 import math
 
-from fedamd.studies.theory_check.findings import Expectation, Figure, Finding, Line
-from fedamd.studies.theory_check.problems import KnownProblem
-from fedamd.studies.theory_check.protocol import QUADRATIC, A, M, Results, Scale, cells, fedamd, problem
+from fedamd.studies.theory_check.problems import SyntheticProblem
+from fedamd.studies.theory_check.protocol import QUADRATIC, A, M, Results, Scale, cells, fedamd, planner_problem
+from fedamd.studies.theory_check.results import Expectation, Figure, Line, StudyResult
 from fedamd.studies.theory_check.trajectory import rounds_to, slope
 from fedamd.theory.constant import NOISE
 
@@ -14,25 +14,25 @@ BATCHES = (2, 4, 6, 8, 10)  # the last is n: all of a client's samples
 class OverBatch:
     """Where do runs end, and does b = n let them go on?"""
 
-    name, ground = "batch", QUADRATIC
+    name, problem = "batch", QUADRATIC
     epsilon = 0.03
     bounded = Expectation("largest ratio of the measured floor to the bound's 3σ²/(Mb), b < n", 0.0, 1.0)
     falls = Expectation("slope of log floor over log b, b < n (the bound has −1)", -4.0, -0.8)
     vanishes = Expectation("floor at b = n over the floor at b = 8", 0.0, 1e-3)
 
-    def __init__(self, scale: Scale, ground: KnownProblem) -> None:
-        self.where = ground
-        self.by = {b: fedamd(ground, max(80, scale.long // 4), large_batch=b) for b in BATCHES}
+    def __init__(self, scale: Scale, problem: SyntheticProblem) -> None:
+        self.where = problem
+        self.by = {b: fedamd(problem, max(80, scale.long // 4), large_batch=b) for b in BATCHES}
         self.arms = list(self.by.values())
 
-    def conclude(self, results: Results, scale: Scale) -> Finding:  # noqa: ARG002  its accuracy is its own
+    def conclude(self, results: Results, scale: Scale) -> StudyResult:  # noqa: ARG002  its accuracy is its own
         late = {b: results[arm].gradient[:, arm.rounds // 2 :].mean().item() for b, arm in self.by.items()}
         measured = {b: rounds_to(results[arm].gradient, self.epsilon) for b, arm in self.by.items()}
-        asked = problem(self.where, self.epsilon)
+        asked = planner_problem(self.where, self.epsilon)
         bounds = {b: NOISE["printed"] * asked.noise_floor(b) for b in BATCHES}
         some = BATCHES[:-1]
         rows = [[b, f"{late[b]:.3g}", f"{bounds[b]:.3g}", *cells(measured[b])] for b in BATCHES]
-        return Finding(
+        return StudyResult(
             self.name,
             "Over b",
             f"quadratic, M = {M}, A = {A}, n = {self.where.samples}, σ = 4, p* and the rates of Theorem 4.8; "

@@ -1,4 +1,4 @@
-"""The page on theory against measurement: findings as JSON, figures and Markdown."""
+"""The page on theory against measurement: results as JSON, figures and Markdown."""
 
 import json
 import math
@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fedamd.errors import FedamdError
-from fedamd.studies.theory_check.findings import Cell, Figure, Finding, Line, Verdict
 from fedamd.studies.theory_check.protocol import B_SMALL, FULL, K, M, Scale
+from fedamd.studies.theory_check.results import ExpectationVerdict, Figure, Line, StudyResult, TableValue
 
 FINDINGS = "findings.json"
 COLOURS = ("#1f4e9c", "#c8372d", "#2b7a3d", "#8a5a00", "#6a3d9a", "#008b8b", "#d0770b", "#555555", "#b03a7c")
@@ -30,40 +30,40 @@ consistency, not a blind prediction. The theorems bound from above; "proved" has
 """
 
 
-def write(findings: Sequence[Finding], scale: Scale, folder: Path, page: Path, command: str) -> Path:
+def write(found: Sequence[StudyResult], scale: Scale, folder: Path, page: Path, command: str) -> Path:
     """Findings and figures into `folder`, the page beside whatever else is documented."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         page.parent.mkdir(parents=True, exist_ok=True)
-        content = json.dumps([_finite(finding.to_dict()) for finding in findings], indent=1, ensure_ascii=False)
+        content = json.dumps([_finite(result.to_dict()) for result in found], indent=1, ensure_ascii=False)
         (folder / FINDINGS).write_text(content + "\n", encoding="utf-8")
-        for finding in findings:
-            draw(finding, folder / f"{finding.name}.png")
+        for result in found:
+            draw(result, folder / f"{result.name}.png")
         pictures = Path(os.path.relpath(folder, page.parent)).as_posix()
-        page.write_text(markdown(findings, scale, pictures, command), encoding="utf-8")
+        page.write_text(markdown(found, scale, pictures, command), encoding="utf-8")
     except OSError as error:
         raise FedamdError(f"cannot write {error.filename}: {error.strerror}") from None
     return page
 
 
-def markdown(findings: Sequence[Finding], scale: Scale, pictures: str, command: str) -> str:
+def markdown(found: Sequence[StudyResult], scale: Scale, pictures: str, command: str) -> str:
     """The page; `pictures` is where its figures lie."""
     runs = "the full measurement" if scale == FULL else "a quick pass, too short to conclude from"
     opening = OPENING.format(command=command, runs=runs, seeds=scale.seeds, M=M, K=K, b_small=B_SMALL)
-    sections = (line for finding in findings for line in _section(finding, pictures))
-    return "\n".join([opening, *_summary(findings), *sections]) + "\n"
+    sections = (line for result in found for line in _section(result, pictures))
+    return "\n".join([opening, *_summary(found), *sections]) + "\n"
 
 
-def draw(finding: Finding, path: Path) -> None:
-    """The finding's figure."""
+def draw(result: StudyResult, path: Path) -> None:
+    """The result's figure."""
     from matplotlib.figure import Figure as Canvas  # not at import: only this function draws
 
     canvas = Canvas(figsize=(6.4, 4.0), layout="constrained")
     axes = canvas.subplots()
-    for number, line in enumerate(finding.figure.lines):
+    for number, line in enumerate(result.figure.lines):
         _draw_line(axes, line, COLOURS[number % len(COLOURS)])
-    _label(axes, finding.figure)
-    axes.set_title(finding.title)
+    _label(axes, result.figure)
+    axes.set_title(result.title)
     canvas.savefig(path, dpi=110)
 
 
@@ -90,42 +90,42 @@ def _label(axes: object, figure: Figure) -> None:
     axes.legend(fontsize=8, frameon=False)  # type: ignore[attr-defined]
 
 
-def _summary(findings: Sequence[Finding]) -> Iterator[str]:
+def _summary(found: Sequence[StudyResult]) -> Iterator[str]:
     """What agrees, what does not."""
-    verdicts = [(finding, verdict) for finding in findings for verdict in finding.verdicts]
+    verdicts = [(result, verdict) for result in found for verdict in result.verdicts]
     agreeing = sum(verdict.word == "agrees" for _, verdict in verdicts)
     yield f"## In short\n\n{agreeing} of {len(verdicts)} expectations were met."
-    others = [(finding, verdict) for finding, verdict in verdicts if verdict.word != "agrees"]
+    others = [(result, verdict) for result, verdict in verdicts if verdict.word != "agrees"]
     yield "Those that were not:\n" if others else ""
-    for finding, verdict in others:
+    for result, verdict in others:
         yield (
-            f"* **{finding.title}**: {verdict.expectation.text}: {_text(verdict.value)}, expected {verdict.range} "
+            f"* **{result.title}**: {verdict.expectation.text}: {_text(verdict.value)}, expected {verdict.range} "
             f"({verdict.word})."
         )
 
 
-def _section(finding: Finding, pictures: str) -> Iterator[str]:
-    yield f"\n## {finding.title}\n\n{finding.setting[0].upper()}{finding.setting[1:]}.\n"
-    yield f"![{finding.title}]({pictures}/{finding.name}.png)\n"
-    yield from _table(("expectation", "expected", "measured", ""), [_verdict_row(v) for v in finding.verdicts])
+def _section(result: StudyResult, pictures: str) -> Iterator[str]:
+    yield f"\n## {result.title}\n\n{result.setting[0].upper()}{result.setting[1:]}.\n"
+    yield f"![{result.title}]({pictures}/{result.name}.png)\n"
+    yield from _table(("expectation", "expected", "measured", ""), [_verdict_row(v) for v in result.verdicts])
     yield ""
-    yield from _table(finding.columns, finding.rows)
-    for remark in finding.remarks:
+    yield from _table(result.columns, result.rows)
+    for remark in result.remarks:
         yield f"\n{remark}"
 
 
-def _verdict_row(verdict: Verdict) -> list[Cell]:
+def _verdict_row(verdict: ExpectationVerdict) -> list[TableValue]:
     return [verdict.expectation.text, verdict.range, verdict.value, verdict.word]
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Iterator[str]:
+def _table(columns: Sequence[str], rows: Sequence[Sequence[TableValue]]) -> Iterator[str]:
     yield "| " + " | ".join(columns) + " |"
     yield "|" + "---|" * len(columns)
     for row in rows:
         yield "| " + " | ".join(map(_text, row)) + " |"
 
 
-def _text(cell: Cell) -> str:
+def _text(cell: TableValue) -> str:
     if cell is None:
         return "–"
     return f"{cell:.4g}" if isinstance(cell, float) else str(cell)

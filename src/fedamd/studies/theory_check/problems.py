@@ -22,11 +22,11 @@ from fedamd.models import Quadratic
 from fedamd.oracles.objective import Objective, flat_parameters
 from fedamd.theory.problem import Problem
 
-ROWS_AT_ONCE = 4096  # models in one call: bounds the memory of `KnownProblem.at`
+ROWS_AT_ONCE = 4096  # models in one call: bounds the memory of `SyntheticProblem.at`
 
 
 @dataclass(frozen=True)
-class KnownProblem:
+class SyntheticProblem:
     """A problem with all its constants."""
 
     dataset: Dataset
@@ -76,7 +76,7 @@ class Tail(nn.Module):
         return (1 + outputs.square()) ** (-self.s / 2)
 
 
-def tail_ground(clients: int, samples: int, dimension: int, s: float = 0.1, seed: int = 0) -> KnownProblem:
+def tail_problem(clients: int, samples: int, dimension: int, s: float = 0.1, seed: int = 0) -> SyntheticProblem:
     """Clients whose z lie around vectors of their own.
 
     L = s·max_m λ_max(E zzᵀ), L_σ = s·max_m sqrt(λ_max(E ‖z‖²zzᵀ)) and σ = (s/2)·max_m sqrt(E ‖z‖²) hold everywhere.
@@ -90,7 +90,7 @@ def tail_ground(clients: int, samples: int, dimension: int, s: float = 0.1, seed
     inputs = torch.from_numpy(points.reshape(-1, dimension))
     targets = torch.zeros(len(inputs), dtype=torch.float64)
     owners = Partition(torch.arange(len(inputs)), torch.arange(0, len(inputs) + 1, samples))
-    return KnownProblem(
+    return SyntheticProblem(
         Dataset("tail", inputs, targets, inputs, targets, 0, owners),
         Tail(dimension, s),
         clients,
@@ -102,13 +102,13 @@ def tail_ground(clients: int, samples: int, dimension: int, s: float = 0.1, seed
     )
 
 
-def quadratic_ground(
+def quadratic_problem(
     clients: int, samples: int, dimension: int, mu: float, sigma: float, seed: int = 0
-) -> KnownProblem:
+) -> SyntheticProblem:
     """The quadratic data set with L = 1, started three units from the origin in every direction."""
     dataset = quadratic(clients, samples, dimension, mu=mu, L=1.0, sigma=sigma, seed=seed)
     known = dataset.constants
     assert known is not None  # a synthetic problem knows itself
     model = Quadratic(dimension).double()
     nn.init.constant_(model.x, 3.0)
-    return KnownProblem(dataset, model, clients, known.L, known.L_sigma, known.sigma, known.minimum, known.mu)
+    return SyntheticProblem(dataset, model, clients, known.L, known.L_sigma, known.sigma, known.minimum, known.mu)

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fedamd.studies.theory_check.findings import Cell, Expectation, Line
-from fedamd.studies.theory_check.problems import KnownProblem, quadratic_ground, tail_ground
-from fedamd.studies.theory_check.trajectory import Arm, Curves, Rounds
+from fedamd.studies.theory_check.problems import SyntheticProblem, quadratic_problem, tail_problem
+from fedamd.studies.theory_check.results import Expectation, Line, TableValue
+from fedamd.studies.theory_check.trajectory import Arm, RoundsToAccuracy, SeedCurves
 from fedamd.theory.probability import anchor_probability
 from fedamd.theory.problem import Problem, Proved, whole
 from fedamd.theory.resolve import theory_rates
@@ -14,7 +14,7 @@ from fedamd.theory.resolve import theory_rates
 M, A, K, B_SMALL = 12, 6, 2, 2
 TAIL, QUADRATIC = "tail", "quadratic"
 BOUNDED = Expectation("largest ratio of measured to proved rounds", 0.0, 1.0)
-Results = Mapping[Arm, Curves]
+Results = Mapping[Arm, SeedCurves]
 
 
 @dataclass(frozen=True)
@@ -35,21 +35,23 @@ FULL = Scale(seeds=5, base=130, target=5e-4, long=1200)
 QUICK = Scale(seeds=2, base=26, target=1.6e-3, long=80)
 
 
-def grounds() -> dict[str, KnownProblem]:
+def grounds() -> dict[str, SyntheticProblem]:
     """The problems, by name."""
     return {
-        TAIL: tail_ground(M, samples=10, dimension=4),
-        QUADRATIC: quadratic_ground(M, samples=10, dimension=4, mu=0.5, sigma=4.0),
+        TAIL: tail_problem(M, samples=10, dimension=4),
+        QUADRATIC: quadratic_problem(M, samples=10, dimension=4, mu=0.5, sigma=4.0),
     }
 
 
-def problem(ground: KnownProblem, epsilon: float, cohort: int = A, pl: bool = False, **schedule: Any) -> Problem:
+def planner_problem(
+    problem: SyntheticProblem, epsilon: float, cohort: int = A, pl: bool = False, **schedule: Any
+) -> Problem:
     """What the theorems are asked about, with anchors that use all their samples."""
-    return ground.problem(pl=pl, A=cohort, K=K, b_small=B_SMALL, b=ground.samples, epsilon=epsilon, **schedule)
+    return problem.problem(pl=pl, A=cohort, K=K, b_small=B_SMALL, b=problem.samples, epsilon=epsilon, **schedule)
 
 
 def fedamd(
-    ground: KnownProblem,
+    problem: SyntheticProblem,
     rounds: int,
     *,
     cohort: int = A,
@@ -60,7 +62,7 @@ def fedamd(
     tau: int | None = None,
 ) -> Arm:
     """FedAMD at the theorem's rates for its schedule, η_s times `multiple`; without p and τ, at p*."""
-    setting = problem(ground, 1e-9, cohort, pl, **({"p": p} if tau is None else {"tau": tau}))
+    setting = planner_problem(problem, 1e-9, cohort, pl, **({"p": p} if tau is None else {"tau": tau}))
     rates = theory_rates("constant" if tau is None else "sequential", setting)
     schedule = {"p": anchor_probability(setting)} if tau is None else {"tau": tau}
     return Arm.of(
@@ -81,14 +83,14 @@ def fedavg(rounds: int, step: float) -> Arm:
     return Arm.of(A, rounds, name="fedavg", steps=K, small_batch=B_SMALL, eta_l=step / K, eta_s=1.0)
 
 
-def cells(rounds: Rounds) -> list[Cell]:
+def cells(rounds: RoundsToAccuracy) -> list[TableValue]:
     """Mean and interval, as two cells of a table."""
     if rounds.value is None or rounds.low is None or rounds.high is None:
         return [None, None]
     return [round(rounds.value, 1), f"{rounds.low:.1f} … {rounds.high:.1f}"]
 
 
-def fewest(options: Mapping[float, Rounds]) -> tuple[float | None, float | None]:
+def fewest(options: Mapping[float, RoundsToAccuracy]) -> tuple[float | None, float | None]:
     """The option that needed the fewest rounds, and how many those were."""
     reached = {option: rounds.value for option, rounds in options.items() if rounds.value is not None}
     if not reached:
@@ -102,13 +104,13 @@ def ratio(a: float | None, b: float | None) -> float | None:
     return None if a is None or not b else a / b
 
 
-def worst(measured: Mapping[float, Rounds], proofs: Mapping[float, Proved | None]) -> float | None:
+def worst(measured: Mapping[float, RoundsToAccuracy], proofs: Mapping[float, Proved | None]) -> float | None:
     """The largest ratio of measured to proved rounds."""
     pairs = [(measured[key].value, proof) for key, proof in proofs.items() if proof is not None]
     return max((value / proof.rounds for value, proof in pairs if value is not None), default=None)
 
 
-def measured_line(label: str, measured: Mapping[float, Rounds]) -> Line:
+def measured_line(label: str, measured: Mapping[float, RoundsToAccuracy]) -> Line:
     """A line with intervals through what was reached."""
     reached = [(x, r.value, r.low or 0.0, r.high or 0.0) for x, r in measured.items() if r.value is not None]
     x, y, low, high = ([row[column] for row in reached] for column in range(4))

@@ -1,4 +1,4 @@
-"""Runs in lockstep on a ground, and what their models say: ‖∇F(x_t)‖², F(x_t) − F*, rounds to ε."""
+"""Runs in lockstep on a problem, and what their models say: ‖∇F(x_t)‖², F(x_t) − F*, rounds to ε."""
 
 import math
 from collections import defaultdict
@@ -16,7 +16,7 @@ from fedamd.runs.experiment import build_experiment
 from fedamd.runs.records import Record
 from fedamd.runs.run import Run
 from fedamd.runs.session import Session, as_sinks
-from fedamd.studies.theory_check.problems import KnownProblem
+from fedamd.studies.theory_check.problems import SyntheticProblem
 from fedamd.theory.intervals import student_quantile
 
 Progress = Callable[[float], None]  # the share of the work that is done
@@ -37,7 +37,7 @@ class Arm:
 
 
 @dataclass(frozen=True)
-class Curves:
+class SeedCurves:
     """Of one arm, a row for each seed and a column for each t = 0 … T; not a number from divergence on."""
 
     gradient: Tensor  # ‖∇F(x_t)‖²
@@ -45,7 +45,7 @@ class Curves:
 
 
 @dataclass(frozen=True)
-class Rounds:
+class RoundsToAccuracy:
     """Rounds to an accuracy: the mean over seeds and its interval; `value` is None where a seed did not get there."""
 
     value: float | None
@@ -54,11 +54,11 @@ class Rounds:
 
 
 def watch(
-    ground: KnownProblem, arms: Sequence[Arm], seeds: int, progress: Progress = lambda _: None
-) -> dict[Arm, Curves]:
+    problem: SyntheticProblem, arms: Sequence[Arm], seeds: int, progress: Progress = lambda _: None
+) -> dict[Arm, SeedCurves]:
     """Run every arm with every seed, all of them in one lockstep."""
     chosen = list(dict.fromkeys(arms))
-    runs = [_run(ground, arm, seed) for arm in chosen for seed in range(seeds)]
+    runs = [_run(problem, arm, seed) for arm in chosen for seed in range(seeds)]
     models: defaultdict[int, list[Tensor]] = defaultdict(list)
     total, done = sum(arm.rounds for arm in chosen) * seeds, 0
 
@@ -73,21 +73,22 @@ def watch(
     Session(runs, make_engine("vector", "autograd", first.model, first.dataset), as_sinks(heard)).run()
     paths = [models[id(run)] for run in runs]
     return {
-        arm: _curves(ground, paths[index * seeds : (index + 1) * seeds], arm.rounds) for index, arm in enumerate(chosen)
+        arm: _curves(problem, paths[index * seeds : (index + 1) * seeds], arm.rounds)
+        for index, arm in enumerate(chosen)
     }
 
 
-def rounds_to(values: Tensor, epsilon: float) -> Rounds:
+def rounds_to(values: Tensor, epsilon: float) -> RoundsToAccuracy:
     """The first t at which a row of `values` is at most ε: the mean over the rows."""
     reached = values <= epsilon
     if not bool(reached.any(1).all()):
-        return Rounds(None)
+        return RoundsToAccuracy(None)
     first = [float(t) for t in reached.to(torch.int8).argmax(1)]
     mean = fmean(first)
     if len(first) < 2:
-        return Rounds(mean, mean, mean)
+        return RoundsToAccuracy(mean, mean, mean)
     margin = student_quantile((1 + CONFIDENCE) / 2, len(first) - 1) * stdev(first) / math.sqrt(len(first))
-    return Rounds(mean, mean - margin, mean + margin)
+    return RoundsToAccuracy(mean, mean - margin, mean + margin)
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> float:
@@ -96,24 +97,24 @@ def slope(x: Sequence[float], y: Sequence[float]) -> float:
     return math.fsum((a - centre) * b for a, b in zip(x, y, strict=True)) / math.fsum((a - centre) ** 2 for a in x)
 
 
-def _run(ground: KnownProblem, arm: Arm, seed: int) -> Run:
+def _run(problem: SyntheticProblem, arm: Arm, seed: int) -> Run:
     plain: Mapping[str, Any] = {
         "algorithm": dict(arm.algorithm),
-        "clients": ground.clients,
+        "clients": problem.clients,
         "cohort": arm.cohort,
         "rounds": arm.rounds,
         "evaluate_every": arm.rounds,
         "seed": seed,
         "dtype": "float64",
     }
-    return Run(build_experiment(load_config(plain), dataset=ground.dataset, model=ground.model))
+    return Run(build_experiment(load_config(plain), dataset=problem.dataset, model=problem.model))
 
 
-def _curves(ground: KnownProblem, paths: Sequence[Sequence[Tensor]], rounds: int) -> Curves:
+def _curves(problem: SyntheticProblem, paths: Sequence[Sequence[Tensor]], rounds: int) -> SeedCurves:
     """From the models of each seed; a run that diverged has fewer of them."""
     lengths = [len(path) for path in paths]
-    F, gradient = ground.at(torch.cat([torch.stack(list(path)) for path in paths]))
+    F, gradient = problem.at(torch.cat([torch.stack(list(path)) for path in paths]))
     curves = torch.full((2, len(paths), rounds + 1), math.nan, dtype=torch.float64)
     for row, (values, squares) in enumerate(zip(torch.split(F, lengths), torch.split(gradient, lengths), strict=True)):
-        curves[0, row, : len(values)], curves[1, row, : len(squares)] = squares, values - ground.minimum
-    return Curves(curves[0], curves[1])
+        curves[0, row, : len(values)], curves[1, row, : len(squares)] = squares, values - problem.minimum
+    return SeedCurves(curves[0], curves[1])

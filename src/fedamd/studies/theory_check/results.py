@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-Cell = str | float | int | None  # None: not reached within the rounds that were watched
+TableValue = str | float | int | None  # None: not reached within the rounds that were watched
 
 
 @dataclass(frozen=True)
@@ -15,12 +15,12 @@ class Expectation:
     low: float
     high: float
 
-    def judge(self, value: float | None) -> "Verdict":
-        return Verdict(self, value)
+    def judge(self, value: float | None) -> "ExpectationVerdict":
+        return ExpectationVerdict(self, value)
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ExpectationVerdict:
     """An expectation and what was measured; no value where the runs were too short to tell."""
 
     expectation: Expectation
@@ -61,15 +61,15 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Finding:
+class StudyResult:
     """One study's outcome."""
 
     name: str
     title: str
     setting: str  # what was run, in words
     columns: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
-    verdicts: Sequence[Verdict]
+    rows: Sequence[Sequence[TableValue]]
+    verdicts: Sequence[ExpectationVerdict]
     figure: Figure
     remarks: Sequence[str] = field(default_factory=tuple)
 
