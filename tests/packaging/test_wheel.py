@@ -77,6 +77,17 @@ def test_the_tutorial_runs_as_written(environment: Path, tmp_path: Path) -> None
     assert (tmp_path / "mine" / "runs" / "patients" / "report.html").is_file()
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("extra", ["flower", "tune", "tensorboard"])
+def test_an_extra_can_be_installed_beside_it(environment: Path, wheel: Path, extra: str) -> None:
+    """pip finds a set of versions that goes with what is there; nothing is downloaded for that but metadata."""
+    pip = [environment / "python", "-m", "pip", "install", "--dry-run", "--constraint", ROOT / "constraints.txt"]
+    done = subprocess.run([*pip, f"{wheel}[{extra}]"], capture_output=True, text=True, env=_clean(), check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "Would install" in done.stdout
+
+
 def test_the_way_from_pip_to_a_report_is_short() -> None:
     """At most fifteen lines, from `pip install` to `fedamd report`."""
     page = TUTORIAL.read_text().split("```")[1::2]
