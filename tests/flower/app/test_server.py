@@ -3,7 +3,11 @@
 import json
 import random
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -125,6 +129,30 @@ def test_a_second_server_on_the_same_run_is_refused(federation: Make) -> None:
     one.grid.faults = {(0, client): starts_another for client in range(4)}
     assert same(one.lead(), simulate(config()))
     assert len(one.grid.faults) < 4
+
+
+ORPHAN = """
+import os, signal, sys, time
+from fedamd.flower.app.server import _end_with
+if os.fork():
+    time.sleep(600)
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+print(os.getpid(), flush=True)
+_end_with(os.getppid(), pause=0.05, grace=0.1)
+"""
+
+
+def test_a_server_ends_when_flower_has_even_in_the_middle_of_a_round() -> None:
+    parent = subprocess.Popen([sys.executable, "-c", ORPHAN], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    server = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    end = time.monotonic() + 20
+    while Path(f"/proc/{server}").exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{server}").exists()
+    parent.stdout.close()
 
 
 def test_instruction_numbers_grow_over_restarts(federation: Make) -> None:

@@ -90,6 +90,32 @@ def test_what_a_killed_process_has_started_ends_with_it(tmp_path: Path) -> None:
     assert processes.marked("mark-4") == []
 
 
+TIDIES = """
+import time
+from fedamd.flower.local import processes
+with processes.leaving_on_signals():
+    try:
+        print("ready", flush=True)
+        time.sleep(600)
+    finally:
+        print("begun", flush=True)
+        time.sleep(0.5)
+        print("done", flush=True)
+"""
+
+
+def test_a_second_signal_does_not_keep_the_first_from_tidying_up() -> None:
+    process = subprocess.Popen([sys.executable, "-c", TIDIES], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.terminate()
+    assert process.stdout.readline() == "begun\n"
+    process.terminate()
+    assert process.stdout.read() == "done\n"
+    assert process.wait(20) == 128 + 15
+    process.stdout.close()
+
+
 KEEPS = """
 import signal, sys, time
 from pathlib import Path

@@ -7,8 +7,11 @@ stopped, killed or crashed it goes on from the last checkpoint: only the round i
 import contextlib
 import fcntl
 import logging
+import os
 import secrets
 import sys
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -49,8 +52,18 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """What Flower calls."""
     show_log()
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     logging.getLogger("flwr").addFilter(_sentence_for_traceback)
     lead(Mailbox(grid), context.run_config)
+
+
+def _end_with(parent: int, pause: float = 1.0, grace: float = 5.0) -> None:
+    """End this process when Flower's, which started it, has: without it no round can end. Flower's own notice is a
+    SIGINT, for which a run ends its round first, and its requests are tried again without end."""
+    while os.getppid() == parent:
+        time.sleep(pause)
+    time.sleep(grace)
+    os._exit(1)
 
 
 def _sentence_for_traceback(record: logging.LogRecord) -> bool:

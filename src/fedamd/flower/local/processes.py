@@ -99,6 +99,8 @@ def leaving_on_signals() -> Iterator[None]:
     """Where a signal to end would leave children behind: let it leave through the `with` blocks instead."""
 
     def leave(number: int, frame: object) -> None:  # noqa: ARG001
+        for further in before:
+            signal.signal(further, signal.SIG_IGN)  # a second one would keep the blocks from ending what they started
         raise SystemExit(128 + number)
 
     before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
