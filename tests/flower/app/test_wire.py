@@ -76,3 +76,14 @@ def test_no_valid_reply_is_larger_than_the_limit() -> None:
     values = {"v": torch.rand(3 * 10**6), "w": torch.rand(10), "fresh": torch.ones(1)}
     form = Form({name: (value.shape, value.dtype) for name, value in values.items()}, has_loss=True)
     assert wire.size(wire.write_answer(Answer(2**62, values, 0.5))) < form.most_bytes
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_one_number_that_is_not_finite_is_one_too_many(dtype: torch.dtype, bad: float) -> None:
+    values = torch.ones(50, dtype=dtype)
+    form = Form({"v": (values.shape, dtype)}, has_loss=False)
+    assert wire.read_answer(wire.write_answer(Answer(1, {"v": values})), 1, form).values["v"].equal(values)
+    values[17] = bad
+    with pytest.raises(BadMessage, match="not finite"):
+        wire.read_answer(wire.write_answer(Answer(1, {"v": values})), 1, form)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
-from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
+from flwr.common.serde import recorddict_to_proto
 from torch import Tensor
 
 from fedamd.algorithms.base import Batches
@@ -140,8 +140,15 @@ def read_answer(content: RecordDict, number: int, form: Form) -> Answer:
 
 
 def size(content: RecordDict) -> int:
-    """Bytes of a message's content on the wire."""
-    return sum(len(part.deflate()) for part in get_all_nested_objects(content).values())
+    """Bytes of a message's content on the wire, without what Flower adds to send it in pieces. Large vectors are not
+    touched for it."""
+    large = [(name, array) for record in content.array_records.values() for name, array in record.items()]
+    small = RecordDict({name: record for name, record in content.items() if not isinstance(record, ArrayRecord)})
+    return int(recorddict_to_proto(small).ByteSize()) + sum(_array_size(name, array) for name, array in large)
+
+
+def _array_size(name: str, array: Array) -> int:
+    return len(array.data) + len(name) + len(array.dtype) + len(array.stype) + 8 * len(array.shape)
 
 
 def _packed(name: str, record: dict[str, Any], vectors: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -193,6 +200,6 @@ def _checked(array: Array, shape: torch.Size, dtype: torch.dtype) -> Tensor:
     if tuple(array.shape) != tuple(shape) or array.dtype != str(dtype).removeprefix("torch."):
         raise BadMessage(f"an array of shape {tuple(array.shape)} and type {array.dtype}, expected {tuple(shape)}")
     values = _read(array)
-    if not values.isfinite().all():
+    if values.numel() and not torch.stack(values.aminmax()).isfinite().all():  # NaN is both; nothing is copied
         raise BadMessage("numbers that are not finite")
     return values
