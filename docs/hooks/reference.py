@@ -99,6 +99,7 @@ def _run_keys() -> Iterator[tuple[str, str, str, str]]:
 def meaning(owner: Callable[..., Any], name: str) -> str:
     """What a key means: from its description, the comment behind it, or a table of shared settings."""
     described = owner.model_fields[name].description if owner is Config else None
+    described = described or getattr(owner, "parameters", {}).get(name)
     return described or _comments(owner).get(name) or _shared_settings().get(name, "")
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from fedamd.algorithms.by_theory import KnownProblem, TheoryValues
     from fedamd.algorithms.local import LocalSteps
+    from fedamd.algorithms.parameters import param
     from fedamd.algorithms.server import ServerStep
     from fedamd.campaigns.from_python import compare, sweep
     from fedamd.data import Dataset, Partition, load
@@ -95,6 +96,7 @@ __all__ = [
     "load_config",
     "load_model",
     "mean",
+    "param",
     "report",
     "resume",
     "role",
@@ -115,6 +117,7 @@ _HOMES = {  # module → those of these names that it gives
         *("Algorithm", "State", "Turn", "Federation", "Exchange", "Answers", "Replies", "mean"),
         *("role", "Role", "Task", "Gradient", "Batches", "Reply", "Compressed"),
     ),
+    "fedamd.algorithms.parameters": ("param",),
     "fedamd.algorithms.by_theory": ("KnownProblem", "TheoryValues"),
     "fedamd.algorithms.server": ("ServerStep",),
     "fedamd.algorithms.local": ("LocalSteps",),

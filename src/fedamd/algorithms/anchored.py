@@ -47,6 +47,7 @@ from fedamd.algorithms.base import (
     role,
 )
 from fedamd.algorithms.local import LocalSteps
+from fedamd.algorithms.parameters import param
 from fedamd.algorithms.space import DAMPING, Choice, Space
 from fedamd.errors import FedamdError
 from fedamd.oracles.base import Batch
@@ -99,12 +100,12 @@ def _refreshed(task: Task, c: Tensor, **values: Tensor) -> Reply:
 class Anchored(LocalSteps):
     """Anchored momentum's hyper-parameters."""
 
-    a: float = 0.1  # a, the share of the client's own gradient; the rest is momentum
-    s: float = 1.0  # s, the strength of the drift correction
-    refresh: Literal["miners", "anchors", "both"] = "miners"  # whose gradients renew the cache
-    p: float = 0.1  # the probability of an anchor, where there are any
-    large_batch: Size = "full"  # b, the anchors' batch
-    reduced: bool = True  # whether the server's step is variance-reduced by the cache
+    a: float = param(0.1, "a, the share of the client's own gradient; the rest is momentum")
+    s: float = param(1.0, "s, the strength of the drift correction")
+    refresh: Literal["miners", "anchors", "both"] = param("miners", "whose gradients renew the cache")
+    p: float = param(0.1, "the probability of an anchor, where there are any")
+    large_batch: Size = param("full", "b, the anchors' batch")
+    reduced: bool = param(True, "whether the server's step is variance-reduced by the cache")
     space: ClassVar[Space] = {**LocalSteps.space, "a": DAMPING, "s": Choice((0.0, 0.5, 1.0))}
 
     def __post_init__(self) -> None:

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from fedamd import draw
 from fedamd.algorithms.by_theory import KnownProblem, TheoryValues
+from fedamd.algorithms.parameters import described_parameters, with_parameters
 from fedamd.algorithms.space import Space
 from fedamd.draw import Purpose
 from fedamd.errors import FedamdError
@@ -261,7 +262,14 @@ class Algorithm(ABC):
     """A federated method: frozen hyper-parameters, and the server's side as generators."""
 
     space: ClassVar[Space] = {}  # where its hyper-parameters are searched when it is tuned
+    parameters: ClassVar[dict[str, str]] = {}  # what each hyper-parameter is, as its `param` says
     has_theory_for: ClassVar[tuple[str, ...]] = ()  # hyper-parameters that a config may leave to `by_theory`
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """`help()` of a method lists its hyper-parameters."""
+        super().__init_subclass__(**options)
+        cls.parameters = described_parameters(cls)
+        cls.__doc__ = with_parameters(vars(cls).get("__doc__"), cls.parameters)
 
     def start(self, x: Tensor, federation: Federation) -> Dialogue:  # noqa: ARG002  for those who ask clients
         """The state before round 0. A generator too, for a method that asks its clients first."""

@@ -40,6 +40,7 @@ from fedamd.algorithms.base import (
     role,
 )
 from fedamd.algorithms.local import LocalSteps, recursive_steps
+from fedamd.algorithms.parameters import param
 from fedamd.oracles.base import Batch
 
 
@@ -72,10 +73,12 @@ def walk_along(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
 class BVRLSGD(LocalSteps):
     """BVR-L-SGD's hyper-parameters."""
 
-    large_batch: Size = "full"  # b, the batch of v_i at a period's start
-    period: int | None = None  # T, rounds from one large batch to the next; without it ⌈1 + n/(K·b')⌉, n the mean n_m
-    participation: Literal["cohort", "everyone"] = "cohort"  # S: as adapted by Wu et al., or as in the original
-    synchronise: Literal["one", "mean"] = "one"  # Δ of one random client of S, or the mean of all
+    large_batch: Size = param("full", "b, the batch of v_i at a period's start")
+    period: int | None = param(
+        None, "T, rounds from one large batch to the next; without it ⌈1 + n/(K·b')⌉, n the mean n_m"
+    )
+    participation: Literal["cohort", "everyone"] = param("cohort", "S: as adapted by Wu et al., or as in the original")
+    synchronise: Literal["one", "mean"] = param("one", "Δ of one random client of S, or the mean of all")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -19,6 +19,7 @@ from fedamd.algorithms import checks
 from fedamd.algorithms.base import Dialogue, Exchange, Federation, State, Turn
 from fedamd.algorithms.fedprox import walk_nearby
 from fedamd.algorithms.local import LocalSteps
+from fedamd.algorithms.parameters import param
 from fedamd.algorithms.space import Linear, Log, Space
 
 
@@ -26,8 +27,8 @@ from fedamd.algorithms.space import Linear, Log, Space
 class FedACG(LocalSteps):
     """FedACG's hyper-parameters."""
 
-    lookahead: float = 0.85  # λ, the server's momentum
-    beta: float = 0.01  # β, the weight of the proximal term
+    lookahead: float = param(0.85, "λ, the server's momentum")
+    beta: float = param(0.01, "β, the weight of the proximal term")
     space: ClassVar[Space] = {**LocalSteps.space, "lookahead": Linear(0.5, 0.95), "beta": Log(0.0001, 1.0)}
 
     def __post_init__(self) -> None:

@@ -40,6 +40,7 @@ from fedamd.algorithms.base import (
     role,
 )
 from fedamd.algorithms.by_theory import KnownProblem, TheoryValues
+from fedamd.algorithms.parameters import param
 from fedamd.algorithms.server import ServerStep
 from fedamd.algorithms.space import LOCAL_RATE, SERVER_RATE, Choice, Space
 from fedamd.errors import FedamdError
@@ -80,18 +81,20 @@ def mine(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
 class FedAMD(ServerStep):
     """FedAMD's hyper-parameters. Give one of `p`, `tau` and `pattern`; without any, p = "optimal"."""
 
-    eta_l: float = 0.03  # η_l, the miners' step
-    steps: int = 10  # K, the miners' local steps
-    small_batch: Size = 64  # b', the miners' batch
-    large_batch: Size = "full"  # b, the anchors' batch
-    p: float | Literal["optimal"] | Callable[[int], float] | None = None  # constant p, or a function t → p_t
-    tau: int | None = None  # sequential: every τ-th round all are anchors, else all are miners
-    pattern: str | tuple[float, ...] | None = None  # {p_t} of one period, as in "0,0,1"
-    c: float = 1.0  # c ≥ 1 of p* = p_optimal/c: less computation for a staler cache
-    mu: float | None = None  # μ/L: with it, p = "optimal" is the optimum under the PL condition
-    cache: Literal["server", "client"] = "server"  # who keeps v^(m)
-    start_up: Literal["full", "zeros", "lazy"] = "full"  # v_0: all clients' gradients; 0; the mean of those seen so far
-    weights: Literal["uniform", "samples"] = "uniform"  # F as the mean over clients, or over samples
+    eta_l: float = param(0.03, "η_l, the miners' step")
+    steps: int = param(10, "K, the miners' local steps")
+    small_batch: Size = param(64, "b', the miners' batch")
+    large_batch: Size = param("full", "b, the anchors' batch")
+    p: float | Literal["optimal"] | Callable[[int], float] | None = param(None, "constant p, or a function t → p_t")
+    tau: int | None = param(None, "sequential: every τ-th round all are anchors, else all are miners")
+    pattern: str | tuple[float, ...] | None = param(None, '{p_t} of one period, as in "0,0,1"')
+    c: float = param(1.0, "c ≥ 1 of p* = p_optimal/c: less computation for a staler cache")
+    mu: float | None = param(None, 'μ/L: with it, p = "optimal" is the optimum under the PL condition')
+    cache: Literal["server", "client"] = param("server", "who keeps v^(m)")
+    start_up: Literal["full", "zeros", "lazy"] = param(
+        "full", "v_0: all clients' gradients; 0; the mean of those seen so far"
+    )
+    weights: Literal["uniform", "samples"] = param("uniform", "F as the mean over clients, or over samples")
     space: ClassVar[Space] = {"eta_l": LOCAL_RATE, "eta_s": SERVER_RATE, "p": Choice(("optimal", 0.3, 0.5, 0.7, 0.9))}
     has_theory_for: ClassVar[tuple[str, ...]] = ("eta_l", "eta_s")
 

@@ -17,13 +17,14 @@ from torch import Tensor
 from fedamd.algorithms import checks
 from fedamd.algorithms.base import Dialogue, Exchange, Order, State, Turn, mean
 from fedamd.algorithms.local import LocalSteps, walk
+from fedamd.algorithms.parameters import param
 
 
 @dataclass(frozen=True, kw_only=True)
 class FedAvg(LocalSteps):
     """FedAvg's hyper-parameters."""
 
-    weights: Literal["uniform", "samples"] = "uniform"  # clients weigh the same, or by n_i as McMahan et al. do
+    weights: Literal["uniform", "samples"] = param("uniform", "clients weigh the same, or by n_i as McMahan et al. do")
 
     def __post_init__(self) -> None:
         super().__post_init__()

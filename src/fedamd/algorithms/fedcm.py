@@ -20,6 +20,7 @@ from torch import Tensor
 from fedamd.algorithms import checks
 from fedamd.algorithms.base import Dialogue, Exchange, Federation, Gradient, Order, Reply, State, Task, Turn, role
 from fedamd.algorithms.local import LocalSteps
+from fedamd.algorithms.parameters import param
 from fedamd.algorithms.space import DAMPING, Space
 from fedamd.oracles.base import Batch
 
@@ -37,7 +38,7 @@ def walk_with_momentum(task: Task, batches: Sequence[Batch], grad: Gradient) -> 
 class FedCM(LocalSteps):
     """FedCM's hyper-parameters."""
 
-    alpha: float = 0.1  # α, the share of the client's own gradient
+    alpha: float = param(0.1, "α, the share of the client's own gradient")
     space: ClassVar[Space] = {**LocalSteps.space, "alpha": DAMPING}
 
     def __post_init__(self) -> None:

@@ -21,6 +21,7 @@ from torch import Tensor
 from fedamd.algorithms import checks
 from fedamd.algorithms.base import Dialogue, Exchange, Federation, Gradient, Reply, State, Task, Turn, role
 from fedamd.algorithms.local import LocalSteps
+from fedamd.algorithms.parameters import param
 from fedamd.algorithms.space import Log, Space
 from fedamd.oracles.base import Batch
 
@@ -40,7 +41,7 @@ def walk_regularised(task: Task, batches: Sequence[Batch], grad: Gradient) -> Re
 class FedDyn(LocalSteps):
     """FedDyn's hyper-parameters."""
 
-    alpha: float = 0.1  # α, the weight of the regulariser
+    alpha: float = param(0.1, "α, the weight of the regulariser")
     space: ClassVar[Space] = {**LocalSteps.space, "alpha": Log(0.001, 1.0)}
 
     def __post_init__(self) -> None:

@@ -16,6 +16,7 @@ from torch import Tensor
 from fedamd.algorithms import checks
 from fedamd.algorithms.base import Dialogue, Exchange, State, Turn
 from fedamd.algorithms.local import LocalSteps, walk
+from fedamd.algorithms.parameters import param
 from fedamd.algorithms.space import LOCAL_RATE, Log, Space
 
 
@@ -23,7 +24,7 @@ from fedamd.algorithms.space import LOCAL_RATE, Log, Space
 class FedExP(LocalSteps):
     """FedExP's hyper-parameters."""
 
-    epsilon: float = 1e-3  # ε, which keeps the extrapolation within bounds
+    epsilon: float = param(1e-3, "ε, which keeps the extrapolation within bounds")
     space: ClassVar[Space] = {"eta_l": LOCAL_RATE, "epsilon": Log(1e-4, 0.1)}
 
     def __post_init__(self) -> None:

@@ -21,6 +21,7 @@ from torch import Tensor
 from fedamd.algorithms import checks
 from fedamd.algorithms.base import Gradient, Order, Reply, Task, role
 from fedamd.algorithms.fedavg import FedAvg
+from fedamd.algorithms.parameters import param
 from fedamd.algorithms.space import Log, Space
 from fedamd.oracles.base import Batch
 
@@ -41,7 +42,7 @@ def walk_perturbed(task: Task, batches: Sequence[Batch], grad: Gradient) -> Repl
 class FedLESAM(FedAvg):
     """FedLESAM's hyper-parameters: FedAvg's, and ρ."""
 
-    rho: float = 0.1  # ρ, the length of the perturbation
+    rho: float = param(0.1, "ρ, the length of the perturbation")
     space: ClassVar[Space] = {**FedAvg.space, "rho": Log(0.003, 0.3)}
 
     def __post_init__(self) -> None:

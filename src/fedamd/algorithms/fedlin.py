@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from fedamd.algorithms import checks
 from fedamd.algorithms.base import Batches, Dialogue, Exchange, Gradient, Reply, Size, State, Task, Turn, role
 from fedamd.algorithms.local import LocalSteps
+from fedamd.algorithms.parameters import param
 from fedamd.oracles.base import Batch
 
 
@@ -38,7 +39,7 @@ def walk_corrected(task: Task, batches: Sequence[Batch], grad: Gradient) -> Repl
 class FedLin(LocalSteps):
     """FedLin's hyper-parameters."""
 
-    large_batch: Size = "full"  # b, the batch of the gradients at x_t
+    large_batch: Size = param("full", "b, the batch of the gradients at x_t")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -20,6 +20,7 @@ from torch import Tensor
 from fedamd.algorithms import checks
 from fedamd.algorithms.base import Batches, Dialogue, Exchange, Role, Size, State, Turn, mean
 from fedamd.algorithms.local import walk
+from fedamd.algorithms.parameters import param
 from fedamd.algorithms.server import ServerStep
 from fedamd.algorithms.space import LOCAL_RATE, SERVER_RATE, Space
 
@@ -34,10 +35,10 @@ def walk_for(steps: int) -> Role:
 class FedNova(ServerStep):
     """FedNova's hyper-parameters."""
 
-    eta_l: float = 0.03  # η_l, the clients' step
-    epochs: float = 1.0  # E, passes of a client over its own data
-    small_batch: Size = 64  # b', the batch of one local step
-    weights: Literal["uniform", "samples"] = "uniform"  # w_i: all the same, or by n_i as Wang et al. do
+    eta_l: float = param(0.03, "η_l, the clients' step")
+    epochs: float = param(1.0, "E, passes of a client over its own data")
+    small_batch: Size = param(64, "b', the batch of one local step")
+    weights: Literal["uniform", "samples"] = param("uniform", "w_i: all the same, or by n_i as Wang et al. do")
     space: ClassVar[Space] = {"eta_l": LOCAL_RATE, "eta_s": SERVER_RATE}
 
     def __post_init__(self) -> None:

@@ -20,6 +20,7 @@ from typing import ClassVar
 from fedamd.algorithms import checks
 from fedamd.algorithms.base import Batches, Dialogue, Exchange, Gradient, Reply, Size, State, Task, Turn, role
 from fedamd.algorithms.local import LocalSteps, recursive_steps, survey
+from fedamd.algorithms.parameters import param
 from fedamd.algorithms.space import GRADIENT_RATE, LOCAL_RATE, Log, Space
 from fedamd.oracles.base import Batch
 
@@ -36,8 +37,8 @@ def walk_from_estimate(task: Task, batches: Sequence[Batch], grad: Gradient) -> 
 class FedPAGE(LocalSteps):
     """FedPAGE's hyper-parameters."""
 
-    large_batch: Size = "full"  # b, the batch of full rounds and of g_{i,0}
-    p: float = 0.5  # the probability of a full round
+    large_batch: Size = param("full", "b, the batch of full rounds and of g_{i,0}")
+    p: float = param(0.5, "the probability of a full round")
     space: ClassVar[Space] = {"eta_l": LOCAL_RATE, "eta_s": GRADIENT_RATE, "p": Log(0.05, 0.5)}
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 from fedamd.algorithms import checks
 from fedamd.algorithms.base import Gradient, Order, Reply, Task, role
 from fedamd.algorithms.fedavg import FedAvg
+from fedamd.algorithms.parameters import param
 from fedamd.algorithms.space import Log, Space
 from fedamd.oracles.base import Batch
 
@@ -32,7 +33,7 @@ def walk_nearby(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
 class FedProx(FedAvg):
     """FedProx's hyper-parameters: FedAvg's, and μ."""
 
-    mu: float = 0.01  # μ, the weight of the proximal term
+    mu: float = param(0.01, "μ, the weight of the proximal term")
     space: ClassVar[Space] = {**FedAvg.space, "mu": Log(0.0001, 1.0)}
 
     def __post_init__(self) -> None:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from fedamd.algorithms import checks
 from fedamd.algorithms.base import Batches, Gradient, Reply, Size, Task, role
+from fedamd.algorithms.parameters import param
 from fedamd.algorithms.server import ServerStep
 from fedamd.algorithms.space import LOCAL_RATE, SERVER_RATE, Space
 from fedamd.oracles.base import Batch
@@ -17,9 +18,9 @@ from fedamd.oracles.base import Batch
 class LocalSteps(ServerStep):
     """The hyper-parameters of K local steps of size η_l, each on a batch of b' samples."""
 
-    eta_l: float = 0.03  # η_l, the clients' step
-    steps: int = 10  # K, the clients' local steps
-    small_batch: Size = 64  # b', the batch of one local step
+    eta_l: float = param(0.03, "η_l, the clients' step")
+    steps: int = param(10, "K, the clients' local steps")
+    small_batch: Size = param(64, "b', the batch of one local step")
     space: ClassVar[Space] = {"eta_l": LOCAL_RATE, "eta_s": SERVER_RATE}
 
     def __post_init__(self) -> None:

@@ -24,6 +24,7 @@ from fedamd.algorithms import checks
 from fedamd.algorithms.base import Batches, Dialogue, Exchange, Gradient, Reply, Role, Size, State, Task, Turn
 from fedamd.algorithms.compressors import Compressor, Identity, Quantiser, RandK
 from fedamd.algorithms.local import survey
+from fedamd.algorithms.parameters import param
 from fedamd.algorithms.server import ServerStep
 from fedamd.algorithms.space import Log, Space
 from fedamd.oracles.base import Batch
@@ -44,12 +45,12 @@ def compress_with(compressor: Compressor) -> Role:
 class VRMarina(ServerStep):
     """VR-MARINA's hyper-parameters."""
 
-    small_batch: Size = 64  # b', the batch of a difference
-    large_batch: Size = "full"  # b, the batch of full rounds
-    p: float = 0.1  # the probability of a full round; k/d balances the cost of rand-k
-    compressor: Literal["identity", "rand-k", "quantise"] = "identity"  # Q
-    fraction: float = 0.1  # k/d of rand-k
-    levels: int = 4  # s of the quantiser
+    small_batch: Size = param(64, "b', the batch of a difference")
+    large_batch: Size = param("full", "b, the batch of full rounds")
+    p: float = param(0.1, "the probability of a full round; k/d balances the cost of rand-k")
+    compressor: Literal["identity", "rand-k", "quantise"] = param("identity", "Q, the compressor")
+    fraction: float = param(0.1, "k/d, the share of coordinates that rand-k keeps")
+    levels: int = param(4, "s, the levels of the quantiser")
     space: ClassVar[Space] = {**ServerStep.space, "p": Log(0.03, 0.5)}
 
     def __post_init__(self) -> None:
@@ -101,7 +102,7 @@ class VRMarina(ServerStep):
 class PPMarina(VRMarina):
     """PP-MARINA's hyper-parameters: VR-MARINA's. The original takes differences of full gradients (b' = "full")."""
 
-    small_batch: Size = "full"  # b', the batch of a difference
+    small_batch: Size = param("full", "b', the batch of a difference")
 
     def participants(self, turn: Turn) -> Sequence[int]:
         """Whose differences a round asks for."""

@@ -18,13 +18,14 @@ from torch import Tensor
 from fedamd.algorithms import checks
 from fedamd.algorithms.base import Dialogue, Exchange, Federation, State
 from fedamd.algorithms.fedvarp import FedVARP, walk_and_compare
+from fedamd.algorithms.parameters import param
 
 
 @dataclass(frozen=True, kw_only=True)
 class MIFA(FedVARP):
     """MIFA's hyper-parameters."""
 
-    start_up: Literal["full", "zeros"] = "full"  # G_i at first: every client's update from x_0, or 0
+    start_up: Literal["full", "zeros"] = param("full", "G_i at first: every client's update from x_0, or 0")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -33,6 +33,7 @@ from fedamd.algorithms.base import (
     role,
 )
 from fedamd.algorithms.local import LocalSteps
+from fedamd.algorithms.parameters import param
 from fedamd.algorithms.space import Linear, Space
 from fedamd.oracles.base import Batch
 
@@ -68,8 +69,8 @@ def walk_lite(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
 class MimeLite(LocalSteps):
     """MimeLite's hyper-parameters."""
 
-    large_batch: Size = "full"  # b, the batch of the gradients at x_t
-    beta: float = 0.9  # β, the momentum
+    large_batch: Size = param("full", "b, the batch of the gradients at x_t")
+    beta: float = param(0.9, "β, the momentum")
     space: ClassVar[Space] = {**LocalSteps.space, "beta": Linear(0.0, 0.99)}
 
     def __post_init__(self) -> None:

@@ -36,6 +36,7 @@ from fedamd.algorithms.base import (
     role,
 )
 from fedamd.algorithms.local import LocalSteps
+from fedamd.algorithms.parameters import param
 from fedamd.algorithms.space import DAMPING, Space
 from fedamd.oracles.base import Batch
 
@@ -61,8 +62,8 @@ def walk_along(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
 class MimeMVR(LocalSteps):
     """MimeMVR's hyper-parameters."""
 
-    a: float = 0.1  # a, the share of a new gradient that owes nothing to the past
-    large_batch: Size = "full"  # b, the batch of the gradients at x_t and x_{t−1}
+    a: float = param(0.1, "a, the share of a new gradient that owes nothing to the past")
+    large_batch: Size = param("full", "b, the batch of the gradients at x_t and x_{t−1}")
     space: ClassVar[Space] = {**LocalSteps.space, "a": DAMPING}
 
     def __post_init__(self) -> None:

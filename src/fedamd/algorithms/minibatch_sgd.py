@@ -14,6 +14,7 @@ import torch
 
 from fedamd.algorithms import checks
 from fedamd.algorithms.base import Batches, Dialogue, Exchange, Gradient, Reply, Size, State, Task, Turn, role
+from fedamd.algorithms.parameters import param
 from fedamd.algorithms.server import ServerStep
 from fedamd.oracles.base import Batch
 
@@ -31,8 +32,8 @@ def average(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
 class MinibatchSGD(ServerStep):
     """Minibatch SGD's hyper-parameters."""
 
-    steps: int = 10  # K, the minibatches of a client
-    small_batch: Size = 64  # b', the samples of each
+    steps: int = param(10, "K, the minibatches of a client")
+    small_batch: Size = param(64, "b', the samples of each")
 
     def __post_init__(self) -> None:
         super().__post_init__()

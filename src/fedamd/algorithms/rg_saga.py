@@ -39,6 +39,7 @@ from fedamd.algorithms.base import (
     role,
 )
 from fedamd.algorithms.local import LocalSteps
+from fedamd.algorithms.parameters import param
 from fedamd.algorithms.space import DAMPING, Space
 from fedamd.oracles.base import Batch
 
@@ -72,10 +73,10 @@ def walk_nearby_along(task: Task, batches: Sequence[Batch], grad: Gradient) -> R
 class RGSAGA(LocalSteps):
     """RG-SAGA's hyper-parameters."""
 
-    beta: float = 0.1  # β, the share of SAGA's estimate
-    mu: float = 0.0  # μ, the weight of the proximal term; their λ
-    large_batch: Size = "full"  # b, the batch of the gradients at x_t and x_{t−1}
-    start_up: Literal["full", "zeros"] = "full"  # b_i at first: every client's gradient, or 0
+    beta: float = param(0.1, "β, the share of SAGA's estimate")
+    mu: float = param(0.0, "μ, the weight of the proximal term; their λ")
+    large_batch: Size = param("full", "b, the batch of the gradients at x_t and x_{t−1}")
+    start_up: Literal["full", "zeros"] = param("full", "b_i at first: every client's gradient, or 0")
     space: ClassVar[Space] = {**LocalSteps.space, "beta": DAMPING}
 
     def __post_init__(self) -> None:

@@ -38,6 +38,7 @@ from fedamd.algorithms.base import (
     role,
 )
 from fedamd.algorithms.local import LocalSteps
+from fedamd.algorithms.parameters import param
 from fedamd.oracles.base import Batch
 
 
@@ -83,8 +84,8 @@ def reply_with(task: Task, y: Tensor, c: Tensor) -> Reply:
 class ControlVariates(LocalSteps):
     """What SCAFFOLD and its relatives share: the variates' start, their mean c, and the round around local steps."""
 
-    start_up: Literal["full", "zeros"] = "full"  # c_i at first: every client's gradient at x_0, or 0
-    large_batch: Size = "full"  # b, the batch of the start-up (and of option I)
+    start_up: Literal["full", "zeros"] = param("full", "c_i at first: every client's gradient at x_0, or 0")
+    large_batch: Size = param("full", "b, the batch of the start-up (and of option I)")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -124,7 +125,7 @@ class ControlVariates(LocalSteps):
 class Scaffold(ControlVariates):
     """SCAFFOLD's hyper-parameters."""
 
-    option: Literal["I", "II"] = "II"  # how c_i is renewed
+    option: Literal["I", "II"] = param("II", "how c_i is renewed")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from fedamd.algorithms import checks
 from fedamd.algorithms.base import Dialogue, Federation, Gradient, Order, Reply, State, Task, role
+from fedamd.algorithms.parameters import param
 from fedamd.algorithms.scaffold import ControlVariates, reply_with
 from fedamd.algorithms.space import DAMPING, Space
 from fedamd.oracles.base import Batch
@@ -57,7 +58,7 @@ def walk_corrected_vr(task: Task, batches: Sequence[Batch], grad: Gradient) -> R
 class ScaffoldM(ControlVariates):
     """SCAFFOLD-M's hyper-parameters."""
 
-    alpha: float = 0.1  # α, the share of the client's own corrected gradient; their β
+    alpha: float = param(0.1, "α, the share of the client's own corrected gradient; their β")
     space: ClassVar[Space] = {**ControlVariates.space, "alpha": DAMPING}
 
     def __post_init__(self) -> None:

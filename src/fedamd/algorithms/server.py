@@ -17,6 +17,7 @@ from torch import Tensor
 
 from fedamd.algorithms import checks
 from fedamd.algorithms.base import Algorithm, State
+from fedamd.algorithms.parameters import param
 from fedamd.algorithms.space import GRADIENT_RATE, Space
 
 
@@ -24,11 +25,13 @@ from fedamd.algorithms.space import GRADIENT_RATE, Space
 class ServerStep(Algorithm):
     """The hyper-parameters of the server's step, for every method whose clients return a Δ."""
 
-    eta_s: float = 1.0  # η_s
-    server: Literal["plain", "momentum", "adagrad", "adam", "yogi"] = "plain"  # what is done with the mean update
-    beta_1: float = 0.9  # β₁, for momentum and the adaptive steps
-    beta_2: float = 0.99  # β₂, for adam and yogi
-    adaptivity: float = 1e-3  # ε of the adaptive steps
+    eta_s: float = param(1.0, "η_s, the server's step")
+    server: Literal["plain", "momentum", "adagrad", "adam", "yogi"] = param(
+        "plain", "what is done with the mean update"
+    )
+    beta_1: float = param(0.9, "β₁, for momentum and the adaptive steps")
+    beta_2: float = param(0.99, "β₂, for adam and yogi")
+    adaptivity: float = param(1e-3, "ε of the adaptive steps")
     space: ClassVar[Space] = {"eta_s": GRADIENT_RATE}
 
     def __post_init__(self) -> None:

@@ -34,6 +34,7 @@ from fedamd.algorithms.base import (
     role,
 )
 from fedamd.algorithms.local import LocalSteps, storm, survey
+from fedamd.algorithms.parameters import param
 from fedamd.algorithms.space import DAMPING, Space
 from fedamd.oracles.base import Batch
 
@@ -52,9 +53,9 @@ def walk_two_sided(task: Task, batches: Sequence[Batch], grad: Gradient) -> Repl
 class STEM(LocalSteps):
     """STEM's hyper-parameters."""
 
-    a: float = 0.1  # a, the share of a new gradient that owes nothing to the past
-    large_batch: Size = "full"  # b, the batch of the first d
-    start_up: Literal["full", "zeros"] = "full"  # d at first: the mean of every client's gradient, or 0
+    a: float = param(0.1, "a, the share of a new gradient that owes nothing to the past")
+    large_batch: Size = param("full", "b, the batch of the first d")
+    start_up: Literal["full", "zeros"] = param("full", "d at first: the mean of every client's gradient, or 0")
     space: ClassVar[Space] = {**LocalSteps.space, "a": DAMPING}
 
     def __post_init__(self) -> None:

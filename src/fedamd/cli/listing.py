@@ -72,7 +72,8 @@ def command(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="An algorithm: show its settings and their defaults.", autocompletion=names.one_of(names.ALGORITHMS)
+            help="An algorithm: show its settings, their defaults and what they are.",
+            autocompletion=names.one_of(names.ALGORITHMS),
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
@@ -86,8 +87,11 @@ def command(
         typer.echo(json.dumps(entries))
         return
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    meanings = {} if name is None else _meanings(name)
     for entry, description in entries.items():
-        table.add_row(f"[bold]{entry}[/]", escape(description))
+        table.add_row(
+            f"[bold]{entry}[/]", escape(description), *([escape(meanings[entry])] if entry in meanings else [])
+        )
     console.print(table)
 
 
@@ -98,3 +102,10 @@ def _settings(name: str) -> Entries:
     presets = dict(method.presets)
     options = inspect.signature(method.make).parameters.values()
     return {one.name: f"{presets.get(one.name, one.default)!r}" for one in options}
+
+
+def _meanings(name: str) -> Entries:
+    from fedamd.algorithms import ALGORITHMS
+
+    meanings: Entries = getattr(ALGORITHMS.find(name, "list algorithms").make, "parameters", {})
+    return meanings
