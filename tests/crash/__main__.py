@@ -3,6 +3,8 @@
 PYTHONPATH=src:tests python -m crash states --limit 5000
 PYTHONPATH=src:tests python -m crash faults
 PYTHONPATH=src:tests python -m crash mutations --limit 5000
+PYTHONPATH=src:tests python -m crash kills --limit 500
+PYTHONPATH=src:tests python -m crash malformed --limit 2200
 """
 
 import argparse
@@ -12,19 +14,24 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from crash import shim
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="crash", description=__doc__)
-    parser.add_argument("kind", choices=("states", "faults", "mutations", "kills"))
+    parser.add_argument("kind", choices=("states", "faults", "mutations", "kills", "malformed"))
     parser.add_argument("--limit", type=int, default=5000, help="how many cases at most, over all workloads")
     parser.add_argument("--seconds", type=float, default=3600, help="stop after so long, and tell what there is")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", help="one workload")
+    parser.add_argument("--only", help="one workload, or one kind of malformed input")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as scratch:
+        if given.kind == "malformed":  # nothing to watch: no system call matters
+            from crash.malformed import malformed
+
+            return tell(malformed(Path(scratch), given.limit, given.seed, given.only))
         if "LD_PRELOAD" not in os.environ:
             library = shim.build(Path(scratch))
             if library is None:
@@ -36,7 +43,11 @@ def main() -> int:
 
         cases.PATIENCE.seconds = given.seconds
         judge = kills.kills if given.kind == "kills" else getattr(cases, given.kind)
-        told = judge(Path(scratch), given.limit, given.seed, given.only)
+        return tell(judge(Path(scratch), given.limit, given.seed, given.only))
+
+
+def tell(told: dict[str, Any]) -> int:
+    """Print it; 1 where something was wrong."""
     print(json.dumps(told | {"wrong": told["wrong"][:5], "wrong_in_all": len(told["wrong"])}, indent=2))
     return 1 if told["wrong"] else 0
 

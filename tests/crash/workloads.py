@@ -24,7 +24,7 @@ CONFIG: dict[str, Any] = {
     "data": {"name": "quadratic", "samples": 2, "dimension": 3},
     "clients": 5,
     "cohort": 2,
-    "rounds": 6,
+    "rounds": 20,
     "checkpoint_every": 2,
     "engine": "loop",
     "algorithm": {"steps": 1, "small_batch": 1, "p": 0.5, "cache": "client"},
@@ -64,7 +64,7 @@ def run_workload(**changes: Any) -> Workload:
 
 
 def sweep_begin(folder: Path, mark: Mark = lambda _: None) -> None:  # noqa: ARG001
-    sweep(plan(CONFIG | {"rounds": 3}, Grid.parse(["algorithm.eta_l=0.1,0.2"]), folder / "sweep"))
+    sweep(plan(CONFIG | {"rounds": 8}, Grid.parse(["algorithm.eta_l=0.1,0.2"]), folder / "sweep"))
 
 
 def sweep_left(folder: Path) -> Any:
@@ -73,7 +73,7 @@ def sweep_left(folder: Path) -> Any:
 
 
 def compare_begin(folder: Path, mark: Mark = lambda _: None) -> None:  # noqa: ARG001
-    methods, _ = contestants([], ["fedamd", "fedavg"], FLAT | {"rounds": 3})
+    methods, _ = contestants([], ["fedamd", "fedavg"], FLAT | {"rounds": 8, "checkpoint_every": 2})
     compare(methods, folder / "both")
 
 
@@ -87,7 +87,7 @@ def entries() -> list[Run]:
     """Runs that have ended, as the paper's store keeps them."""
     made = build_experiment(fedamd.load_config(CONFIG))
     runs = []
-    for seed in range(4):
+    for seed in range(12):
         config = fedamd.load_config(CONFIG, {"seed": seed})
         run = Run(type(made)(config, made.dataset, made.clients, made.model, made.algorithm, made.x0))
         run.status = "finished"
@@ -118,7 +118,7 @@ def store_left(folder: Path) -> Any:
 
 def memory_begin(folder: Path, mark: Mark = lambda _: None) -> None:
     memory = Memory(folder / "client", 0, "run")
-    for number in range(1, 5):
+    for number in range(1, 17):
         memory.write(number, {"a": torch.full((3,), float(number))}, max(0, number - 1), max(0, number - 2))
         mark(number)
 

@@ -55,3 +55,8 @@ def test_unknown_keys_and_bad_numbers_are_named() -> None:
         Devices.of({"sped": 1}, clients=2, seed=0)
     with pytest.raises(FedamdError, match=r"devices.mbit_up must be a finite number above 0"):
         Devices.of({"mbit_up": 0}, clients=2, seed=0)
+
+
+def test_a_spread_beyond_all_speeds_is_refused():
+    with pytest.raises(FedamdError, match=r"devices\.spread is 1e\+308"):
+        Devices.of({"spread": 1e308}, 3, 0)

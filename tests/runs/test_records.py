@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fedamd.runs.records import Record
+from fedamd.runs.records import COSTS, Record
 
 RECORD = Record(
     round=3,
@@ -42,3 +42,27 @@ def test_what_is_asked_most():
 def test_anything_else_is_refused(line):
     with pytest.raises(ValueError, match="not the record of a round"):
         Record.from_json(line)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("round", -2),
+        ("round", True),
+        ("loss", "0.5"),
+        ("loss", float("nan")),
+        ("metrics", {"accuracy": []}),
+        ("roles", {"miner": -1}),
+        ("missing", None),
+        ("costs", {"gradient_samples": 1}),
+        ("costs", dict.fromkeys(COSTS, "1")),
+        ("extras", []),
+        ("clients", {"accuracy": {"values": ["x"]}}),
+        ("seconds", None),
+    ],
+)
+def test_a_line_that_tells_of_no_round_is_refused(name, value):
+    whole = Record(round=3).to_json()
+    assert Record.from_json(whole) == Record(round=3)
+    with pytest.raises(ValueError, match=f"its {name} cannot be so"):
+        Record.from_json(whole | {name: value})

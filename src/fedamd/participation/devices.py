@@ -23,6 +23,7 @@ from fedamd.registry import suggestion
 _DEFAULTS = {"samples_per_second": 1000.0, "mbit_up": 10.0, "mbit_down": 50.0, "spread": 0.0}
 _COLUMNS = ("samples_per_second", "mbit_up", "mbit_down")
 _MEGA = 1e6
+_WIDEST = 10  # standard deviations of a logarithm: exp(10) is 22,026
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,8 @@ class Devices:
                 )
             _check(f"devices.{name}", value, allow_zero=name == "spread")
         settings = _DEFAULTS | dict(described)
+        if settings["spread"] > _WIDEST:
+            raise FedamdError(f"devices.spread is {settings['spread']}: more than {_WIDEST} leaves no speed a speed")
         return cls([_drawn(settings, client, seed) for client in range(clients)])
 
     def __getitem__(self, client: int) -> Device:

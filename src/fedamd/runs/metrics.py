@@ -1,5 +1,6 @@
 """metrics.jsonl: a line for every round, appended as rounds end and synced with every checkpoint."""
 
+import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -30,9 +31,9 @@ class Metrics:
 
     def until(self, t: int) -> tuple[list[Record], str]:
         """Rounds −1 … t−1, all of them, and the checksum of their lines; what comes after them is not looked at."""
-        found = list(islice(self._records(), t + 1))
+        found = list(islice(self._records(), min(t + 1, sys.maxsize)))
         rounds = [record.round for record, _ in found]
-        if rounds != list(range(-1, t)):
+        if len(rounds) != t + 1 or rounds != list(range(-1, t)):
             told = f"{rounds[0]} … {rounds[-1]}, {len(rounds)} lines" if rounds else "no line"
             raise FedamdError(f"{self._path} should have rounds −1 … {t - 1}, each once and in order; it has {told}")
         return [record for record, _ in found], found[-1][1]

@@ -7,11 +7,12 @@
 Round −1 is the start-up, whose costs are in no total. Lines of earlier versions were flat; they are read as well.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 COSTS = ("gradient_samples", "bits_up", "bits_down")
+_INFINITE = float("inf")
 _MEASURED = ("test_loss", "accuracy")
 _FLAT = {"round", "loss", "missing", "rejected", "seconds", *_MEASURED, *COSTS}
 _FLAT_EXTRAS = {  # what federations counted beside roles in flat lines
@@ -66,9 +67,49 @@ class Record:
         if not isinstance(line, dict) or "round" not in line:
             raise ValueError("not the record of a round")
         try:
-            return cls(**line) if "costs" in line else _from_flat(line)
+            record = cls(**line) if "costs" in line else _from_flat(line)
         except (KeyError, TypeError):
             raise ValueError("not the record of a round") from None
+        if wrong := [name for name, is_right in _RIGHT.items() if not is_right(getattr(record, name))]:
+            raise ValueError(f"not the record of a round: its {wrong[0]} cannot be so")
+        return record
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and -_INFINITE < value < _INFINITE
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_measured(value: object) -> bool:
+    return value is None or _is_number(value)
+
+
+def _is_spread(value: object) -> bool:
+    """How a metric is spread over the clients: numbers, and one for every client."""
+    if not isinstance(value, dict):
+        return False
+    return all(all(map(_is_measured, one)) if isinstance(one, list) else _is_measured(one) for one in value.values())
+
+
+def _all(is_right: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda values: isinstance(values, dict) and all(map(is_right, values.values()))
+
+
+_RIGHT: dict[str, Callable[[object], bool]] = {  # what each part of a record may be
+    "round": lambda value: type(value) is int and value >= -1,
+    "loss": _is_measured,
+    "metrics": _all(_is_measured),
+    "roles": _all(_is_count),
+    "missing": _is_count,
+    "rejected": _is_count,
+    "costs": lambda value: _all(_is_number)(value) and isinstance(value, dict) and value.keys() >= set(COSTS),
+    "extras": _all(_is_number),
+    "clients": _all(_is_spread),
+    "seconds": _is_number,
+}
 
 
 def _from_flat(line: Mapping[str, Any]) -> Record:

@@ -64,6 +64,14 @@ def test_a_version_that_is_not_as_it_was_written_is_lost(memory: Memory, tmp_pat
         memory.read(1)
 
 
+def test_a_file_whose_names_are_not_text_is_refused_in_words(memory: Memory, tmp_path: Path) -> None:
+    memory.write(1, vector(1), accepted=0, durable=0)
+    path = tmp_path / "new" / "folder" / "client-2.sqlite"
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE vectors", b"CREATE TABLE v\xa0ctors"))
+    with pytest.raises(FedamdError, match="cannot use"):
+        memory.numbers()
+
+
 def test_a_vector_that_is_gone_is_noticed(memory: Memory, tmp_path: Path) -> None:
     memory.write(1, {"v": torch.zeros(3), "w": torch.ones(3)}, accepted=0, durable=0)
     with sqlite3.connect(tmp_path / "new" / "folder" / "client-2.sqlite") as file:

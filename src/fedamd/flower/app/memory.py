@@ -136,18 +136,18 @@ class Memory:
     def _file(self) -> Iterator[sqlite3.Connection]:
         """The open file; leaving without COMMIT leaves it as it was."""
         refuse_special(self._path)
-        try:
-            file = sqlite3.connect(self._path, timeout=30, isolation_level=None)
+        with self._told(), contextlib.closing(sqlite3.connect(self._path, timeout=30, isolation_level=None)) as file:
             file.execute("PRAGMA synchronous=EXTRA")  # the end of its journal is on disk too: a version stays
             for statement in _TABLES:
                 file.execute(statement)
-        except sqlite3.Error as error:
-            raise FedamdError(f"cannot use {self._path} as the client's memory: {error}") from error
-        try:
             yield file
-        except (sqlite3.Error, TypeError, ValueError, OverflowError) as error:  # a full disk, or a damaged file
-            if isinstance(error, FedamdError | UnicodeEncodeError):
-                raise
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """A full disk, or a damaged file, as a sentence."""
+        try:
+            yield
+        except (FedamdError, UnicodeEncodeError):
+            raise
+        except (sqlite3.Error, TypeError, ValueError, OverflowError) as error:
             raise FedamdError(f"cannot use {self._path} as the client's memory: {error}") from error
-        finally:
-            file.close()

@@ -9,7 +9,7 @@ message while they are small together, and as Flower's arrays (an object each, i
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -96,14 +96,24 @@ def write_instruction(header: Header, payload: Mapping[str, Any]) -> RecordDict:
 
 
 def read_instruction(content: RecordDict, device: str) -> Instruction:
-    """What the client was sent; a client trusts its server to have written it with this file."""
-    records: dict[str, Any] = dict(content.items())
+    """What the client was sent; anything but an instruction is a `BadMessage`."""
+    try:
+        return _instruction(dict(content.items()), device)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadMessage(f"not an instruction: {error}") from None
+
+
+def _instruction(records: dict[str, Any], device: str) -> Instruction:
     record = records["payload"]
     arrays = _unpacked(record, records.get("vectors"))
     vectors: dict[str, Tensor | float] = {name: _read(one).to(device) for name, one in arrays.items()}
     numbers = {key.removeprefix(_NUMBER): value for key, value in record.items() if key.startswith(_NUMBER)}
+    header = Header(**records["header"])
+    for one in fields(Header):
+        if not isinstance(getattr(header, one.name), one.type):  # type: ignore[arg-type]
+            raise BadMessage(f"the {one.name} of an instruction is {getattr(header, one.name)!r}")
     return Instruction(
-        Header(**records["header"]),
+        header,
         tuple(Batches(count, size or "full") for count, size in zip(record["counts"], record["sizes"], strict=True)),
         vectors | numbers,
     )
