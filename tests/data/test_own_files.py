@@ -58,3 +58,10 @@ def test_the_same_from_python(table):
 def test_mistakes_are_sentences(table, data, sentence):
     with pytest.raises(FedamdError, match=sentence):
         fedamd.run(config(table, **data))
+
+
+def test_owners_that_are_no_list_are_refused(tmp_path):
+    path = tmp_path / "odd.npz"
+    np.savez(path, inputs=np.zeros((4, 2)), targets=np.arange(4) % 2, clients=np.array(3))
+    with pytest.raises(FedamdError, match="owners of training samples must be one word or number for each"):
+        fedamd.data.load("npz", path=str(path))

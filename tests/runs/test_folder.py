@@ -280,3 +280,14 @@ def test_other_files_than_the_run_began_with_are_refused(which, tmp_path):
     changed.write_text(changed.read_text().replace("3,0,9", "3,0,2").replace("3,100,", "3,50,"))
     with pytest.raises(FedamdError, match="what a file says of the clients changed"):
         fedamd.resume(tmp_path / "run", rounds=5)
+
+
+@pytest.mark.parametrize("told", [{"given": "x"}, {"modules": {}}, {"modules": [3]}, {"given": {"model": 1}}])
+def test_an_environment_that_makes_no_sense_is_refused(told, tmp_path):
+    fedamd.run(
+        {"data": {"name": "quadratic", "samples": 2}, "clients": 4, "cohort": 2, "rounds": 1}, out=tmp_path / "run"
+    )
+    path = tmp_path / "run" / "environment.json"
+    path.write_text(sealed_json(read_json(path) | told))
+    with pytest.raises(FedamdError, match=r"environment\.json is damaged"):
+        Folder(tmp_path / "run").environment()

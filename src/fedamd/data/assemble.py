@@ -236,6 +236,8 @@ def _check_rows(name: str, part: str, samples: Samples) -> None:
         raise FedamdError(f"{name}: there are no {part} samples")
     numbers = {"inputs": len(samples), "targets": len(samples.targets)}
     if samples.owners is not None:
+        if np.ndim(samples.owners) != 1:
+            raise FedamdError(f"{name}: the owners of {part} samples must be one word or number for each")
         numbers["owners"] = len(samples.owners)
     if len(set(numbers.values())) > 1:
         told = ", ".join(f"{count} {what}" for what, count in numbers.items())

@@ -44,6 +44,7 @@ from fedamd.runs.trust import refuse_foreign_code, signature
 
 CONFIG, ENVIRONMENT, METRICS = "config.toml", "environment.json", "metrics.jsonl"
 CHECKPOINT, PREVIOUS = "checkpoint.safetensors", "checkpoint.previous.safetensors"
+_TOLD = {"given": dict, "modules": list, "packages": dict, "theory": dict, "execution": dict}  # in the environment
 MODEL, SUMMARY, HELD = "model.safetensors", "summary.json", "held.sqlite"
 
 
@@ -131,7 +132,12 @@ class Folder:
         """What environment.json says; a run of format 1 may have been killed before it was written."""
         path = self.path / ENVIRONMENT
         if path.exists():
-            return read_json(path)
+            told = read_json(path)
+            if wrong := [name for name, kind in _TOLD.items() if not isinstance(told.get(name, kind()), kind)]:
+                raise FedamdError(f"{path} is damaged: its {wrong[0]} cannot be so")
+            if not all(isinstance(word, str) for word in (*told.get("given", {}).values(), *told.get("modules", []))):
+                raise FedamdError(f"{path} is damaged: it names objects or folders that are no words")
+            return told
         if (self.path / CONFIG).exists() and is_sealed_toml(read_text(self.path / CONFIG)):
             raise FedamdError(f"{path} is missing: it says what the run was begun with")
         return {}
@@ -217,8 +223,7 @@ class Folder:
         return FORMAT in self.environment()
 
     def given(self) -> dict[str, Any]:
-        given = self.environment().get("given", {})
-        return given if isinstance(given, dict) else {}
+        return dict(self.environment().get("given", {}))
 
     def settings(self) -> dict[str, Any]:
         """What config.toml says, which nobody may have changed by hand."""

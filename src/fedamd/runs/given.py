@@ -68,7 +68,11 @@ def mended(config: Config, told: Mapping[str, str]) -> Config:
     """The config of a run of an earlier version, with sections that tell of the objects it was begun with."""
     sections = {"dataset": "data", "model": "model", "algorithm": "algorithm"}
     return config.told(
-        {sections[name]: _given(name, word.partition("(")[0], digest(word)) for name, word in told.items()}
+        {
+            sections[name]: _given(name, word.partition("(")[0], digest(word))
+            for name, word in told.items()
+            if name in sections
+        }
     )
 
 

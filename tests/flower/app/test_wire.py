@@ -7,7 +7,17 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
 from fedamd.algorithms.base import Batches
 from fedamd.flower.app import wire
-from fedamd.flower.app.wire import Answer, BadMessage, Form, Header
+from fedamd.flower.app.wire import (
+    Answer,
+    BadMessage,
+    Form,
+    Header,
+    read_answer,
+    read_instruction,
+    write_answer,
+    write_instruction,
+    write_payload,
+)
 
 HEADER = Header("run", "module:role", 3, 2**62, -1, 1, 2**40, 7, 5, 60.0)
 
@@ -87,3 +97,22 @@ def test_one_number_that_is_not_finite_is_one_too_many(dtype: torch.dtype, bad: 
     values[17] = bad
     with pytest.raises(BadMessage, match="not finite"):
         wire.read_answer(wire.write_answer(Answer(1, {"v": values})), 1, form)
+
+
+@pytest.mark.parametrize("shape", [["a"], [1.5], "x", 3, []])
+def test_a_shape_that_is_none_is_refused(shape: object) -> None:
+    content = write_answer(Answer(7, {"delta": torch.ones(3)}, 0.5))
+    content["reply"]["vector.delta.shape"] = shape  # type: ignore[index]
+    with pytest.raises(BadMessage):
+        read_answer(content, 7, Form({"delta": (torch.Size([3]), torch.float32)}, has_loss=True))
+
+
+def test_what_is_no_instruction_is_refused() -> None:
+    header = Header("run", "miner", 0, 1, 2, 0, 3, 1, 1, 9.0)
+    content = write_instruction(header, write_payload({"x": torch.ones(3)}, (Batches(1, 2),)))
+    content["header"]["number"] = "seven"  # type: ignore[index]
+    with pytest.raises(BadMessage, match="the number of an instruction is 'seven'"):
+        read_instruction(content, "cpu")
+    del content["payload"]
+    with pytest.raises(BadMessage, match="not an instruction"):
+        read_instruction(content, "cpu")

@@ -1,15 +1,11 @@
-"""The build: what the library is called, what happens without a compiler, and that the code stays inside its memory."""
+"""The build: what the library is called, and what happens without a compiler."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from fedamd.errors import FedamdError
 from fedamd.oracles.native import available, build, library
-from support import PYTHONPATH
 
 LEVEL = (*build.runnable(), *build.LEVELS["x86_64"])[0]  # the best this CPU has
 BROKEN = "#!/bin/sh\necho 'no such flag' >&2\nexit 1\n"
@@ -115,64 +111,3 @@ def test_reasons_it_is_not_available(
     monkeypatch.setattr(build, "FOLDER", tmp_path)
     monkeypatch.setattr(library, "load", library.load.__wrapped__)  # it may have been loaded before
     assert reason in str(available.__wrapped__())
-
-
-EXERCISE = """
-import sys
-from pathlib import Path
-
-import torch
-from torch import nn
-
-from fedamd.data.base import Dataset
-from fedamd.oracles.base import Batch
-from fedamd.oracles.native import build
-from fedamd.oracles.native.batches import smallest
-from fedamd.oracles.native.oracle import NativeOracle
-
-build.FOLDER = Path(sys.argv[1])
-models = [
-    nn.Sequential(nn.Conv2d(2, 7, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(7, 5, 2, padding=1), nn.Flatten(),
-                  nn.Linear(80, 17), nn.ReLU(), nn.Linear(17, 3)),
-    nn.Sequential(nn.Conv2d(2, 3, (2, 6), stride=2), nn.MaxPool2d((1, 2)), nn.Flatten(), nn.Linear(12, 3)),
-    nn.Sequential(nn.Flatten(), nn.Linear(162, 3)),
-]
-for model in models:
-    inputs, targets = torch.randn(40, 2, 9, 9), torch.randint(0, 3, (40,))
-    oracle = NativeOracle(model, Dataset("random", inputs, targets, inputs[:33], targets[:33], 3), threads=2)
-    x = torch.randn(3, oracle.dimension)
-    for length in (1, 16, 37, 100):
-        batch = Batch(torch.randint(0, 40, (3, length)), torch.full((3, length), 1 / length))
-        oracle.difference(x, x.flip(0), batch)
-        oracle.gradient(x[0], Batch(batch.samples[0], batch.weights[0]))
-        oracle.corrected(x, x, x.flip(0), batch)
-        oracle.step(x, torch.ones(3, 1), batch)
-    oracle.evaluate(x)
-for sizes, width in (([1], 1), ([600, 64, 1, 65], 64), ([30, 30], 30)):
-    smallest(torch.arange(len(sizes)), sizes, width)
-print("through")
-"""
-
-
-@pytest.mark.slow
-def test_stays_inside_its_memory(tmp_path: Path) -> None:
-    """Every kernel under AddressSanitizer, on shapes with remainders in every direction."""
-    command = build.compiler()
-    if command is None:
-        pytest.skip("no C++ compiler")
-    runtimes = [
-        subprocess.run([command, f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
-        for name in ("libasan.so", "libstdc++.so")  # the second, or the sanitizer does not see torch's exceptions
-    ]
-    if not all(Path(runtime).is_absolute() for runtime in runtimes):
-        pytest.skip("the compiler has no AddressSanitizer")
-    build.build(LEVEL, tmp_path, extra_flags=("-O1", "-g", "-fsanitize=address"))
-    environment = os.environ | {
-        "LD_PRELOAD": " ".join(runtimes),
-        "ASAN_OPTIONS": "detect_leaks=0",
-        "PYTHONPATH": PYTHONPATH,
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", EXERCISE, str(tmp_path)], capture_output=True, text=True, env=environment, check=False
-    )
-    assert "through" in done.stdout, done.stderr[-3000:]

@@ -183,6 +183,8 @@ def _unpacked(record: Mapping[str, Any], large: ArrayRecord | None) -> dict[str,
             kind, shape, data = record.get(f"{one}.type"), record.get(f"{one}.shape"), record[key]
             if not (isinstance(kind, str) and isinstance(shape, list) and isinstance(data, bytes)):
                 raise BadMessage(f"{one} is not a vector")
+            if not all(type(length) is int for length in shape):
+                raise BadMessage(f"{one} has the shape {shape}")
             found[one.removeprefix(_VECTOR)] = Array(kind, tuple(shape), _RAW, data)
     return found
 
