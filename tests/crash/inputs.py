@@ -40,7 +40,7 @@ from fedamd.runs.experiment import build_experiment
 from fedamd.runs.model_file import load_weights
 from fedamd.runs.sealed import Chain, read_json, sealed_json
 from fedamd.runs.verify import verify
-from fedamd.studies.paper.store import Store
+from fedamd.studies.paper.store import PaperStore
 
 Kind = Callable[[random.Random, Path], object]
 CONFIG: dict[str, Any] = {
@@ -314,7 +314,7 @@ def results(chance: random.Random, scratch: Path) -> None:
     (scratch / "paper").mkdir(exist_ok=True)
     raw = f"{json.dumps(bent(chance, line))}\n".encode()
     (scratch / "paper" / "table2.jsonl").write_bytes(damaged(chance, raw) if chance.random() < 0.4 else raw)
-    Store(scratch / "paper")
+    PaperStore(scratch / "paper")
 
 
 def weights(chance: random.Random, scratch: Path) -> None:
