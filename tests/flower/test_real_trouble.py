@@ -102,7 +102,7 @@ def test_a_worker_that_hangs_is_ended_at_the_deadline_and_the_node_is_free(plain
     (app / "own_task.py").write_text(HANGS)
     runner = Runner(plain, tmp_path / "run")
     raw = raw_config({"name": "fedavg"}, oracle="autograd")
-    settings = runner.settings(raw, deadline=8, task="own_task:task")
+    settings = runner.settings(raw, deadline=12, task="own_task:task")
     assert run_on(runner.link(), app, settings) == "finished:completed"
     assert [record.missing for record in runner.records()[1:]] == [1, 1]
     log = (plain.folder / "logs" / "client-1.log").read_text()

@@ -37,7 +37,7 @@ from fedamd.flower.app.acknowledged import Acknowledged
 from fedamd.flower.app.attendance import Attendance
 from fedamd.flower.app.mailbox import Mailbox
 from fedamd.flower.app.memory import LostVersion
-from fedamd.flower.app.rehearsal import rehearse
+from fedamd.flower.app.rehearsal import Rehearsals
 from fedamd.flower.app.roles import role_name
 from fedamd.flower.app.roster import Roster
 from fedamd.flower.app.rounding import Rounding, length_of
@@ -87,6 +87,7 @@ class FlowerEngine(Engine):
         self._settings = settings
         self._run = run
         self._rounding = Rounding(settings.wire_dtype)
+        self._rehearsals = Rehearsals()
         self._numbers = itertools.count(epoch << 32)
         self._evaluator = evaluator
         self._overdue: dict[str, int] = {}  # message → node
@@ -224,7 +225,7 @@ class FlowerEngine(Engine):
     def _rehearsed(self, order: Order) -> tuple[Form, dict[str, int]]:
         """What a valid reply looks like, and the bits of its values where they are not those of their type."""
         self._rounding.check(order)
-        form, bits = rehearse(order)
+        form, bits = self._rehearsals.of(order)
         length = length_of(order)
         return self._rounding.form(form, length), self._rounding.bits(form, length) | bits
 
