@@ -96,8 +96,11 @@ def test_estimate(app: typer.Typer, tmp_path: Path) -> None:
     told = invoke(app, f"plan --estimate {config} --epsilon 0.001")
     assert "Estimates at x_0" in told
     assert "planned for M = 20, A = 5, K = 2, b' = 2, n = 4, d = 3; PL with μ = 0.1" in told
+    assert "anchored momentum, at eta_l = " in told
     found = json.loads(invoke(app, f"plan --estimate {config} --epsilon 0.001 --cohort 10 --budget 9000 --json"))
     assert found["problem"]["A"] == 10
+    assert found["anchored"]["refresh"] in ("miners", "anchors")
+    assert 0 < found["anchored"]["a"] <= 1
     assert found["estimates"]["L"]["value"] == pytest.approx(1.0)
     assert found["estimates"]["L"]["low"] <= 1.0 <= found["estimates"]["L"]["high"] + 1e-9
 

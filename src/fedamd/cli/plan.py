@@ -17,7 +17,8 @@ from fedamd.cli.names import COSTS, one_of
 from fedamd.errors import FedamdError
 
 if TYPE_CHECKING:
-    from fedamd.theory import Estimates, Plan, PlanEntry, Problem, Speeds
+    from fedamd.theory import Estimates, Plan, PlanEntry, Problem, Rates, Speeds
+    from fedamd.theory.anchored import AnchoredAdvice
     from fedamd.theory.estimate import Progress
 
 NOTE = (
@@ -69,7 +70,7 @@ def plan_command(
     --clients and --cohort alone, what these two settle.
     """
     from fedamd.runs.config import load_config
-    from fedamd.runs.planning import complete, estimated_problem, missing
+    from fedamd.runs.planning import anchored_advice, complete, estimated_problem, missing
     from fedamd.theory import Problem, outline, plan, plot_cost
 
     flags = {
@@ -92,6 +93,7 @@ def plan_command(
     }
     given = {name: value for name, value in flags.items() if value is not None}
     found: Estimates | None = None
+    advice: tuple[Rates, AnchoredAdvice] | None = None
     if estimate is None:
         lacking = missing(given)
         if lacking and clients is not None and cohort is not None and plot is None:
@@ -100,18 +102,23 @@ def plan_command(
         problem = Problem(**complete(given))
     else:
         with _estimating(quiet=as_json) as progress:
-            problem, found = estimated_problem(load_config(estimate), given, budget, progress)
+            config = load_config(estimate)
+            problem, found = estimated_problem(config, given, budget, progress)
+            advice = anchored_advice(config, problem, found)
     speeds = _speeds(bandwidth, compute)
     result = plan(problem, cost, speeds)
     picture = plot and plot_cost(problem, plot, cost, speeds)
     if as_json:
         content = result.to_dict() | {"plot": picture and str(picture), "estimates": found and asdict(found)}
+        content |= {"anchored": asdict(advice[1])} if advice else {}
         typer.echo(json.dumps(content, indent=2, allow_nan=False))
         return
     console = Console()
     if found:
         show_estimates(found, problem, console)
     show(result, console)
+    if advice:
+        show_advice(*advice, console)
     if picture:
         typer.echo(f"cost against p: {picture}")
 
@@ -157,6 +164,17 @@ def show_estimates(found: "Estimates", problem: "Problem", console: Console) -> 
     console.print(
         f"planned for M = {problem.M}, A = {problem.A}, K = {problem.K}, b' = {problem.b_small}, n = {problem.n}, "
         f"d = {problem.d}; {kind}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def show_advice(rates: "Rates", advice: "AnchoredAdvice", console: Console) -> None:
+    """Print what anchored momentum should be set to."""
+    anchors = "" if advice.p is None else f", p = {advice.p:.2g}"
+    console.print(
+        f"anchored momentum, at eta_l = {rates.eta_l:g} and eta_s = {rates.eta_s:g}: a = {advice.a:.2g}, "
+        f's = {advice.s:.2g}, refresh = "{advice.refresh}"{anchors} (a reckoning, not a theorem)',
         highlight=False,
         soft_wrap=True,
     )

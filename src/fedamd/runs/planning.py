@@ -7,8 +7,9 @@ from fedamd.errors import FedamdError
 from fedamd.runs.config import Config
 from fedamd.runs.constants import estimated_constants
 from fedamd.runs.experiment import Experiment, build_experiment
+from fedamd.theory.anchored import AnchoredAdvice, advise
 from fedamd.theory.estimate import Estimates, Progress
-from fedamd.theory.problem import Problem
+from fedamd.theory.problem import Problem, Rates
 
 NEEDED = {  # what a `Problem` cannot do without, and how it is given
     "M": "--clients",
@@ -40,6 +41,13 @@ def estimated_problem(
     if found.mu and found.mu.low > 0:
         constants["mu"] = min(found.mu.value, found.L.value)
     return Problem(**complete(_sizes(experiment) | constants | dict(given))), found
+
+
+def anchored_advice(config: Config, problem: Problem, found: Estimates) -> tuple[Rates, AnchoredAdvice]:
+    """What anchored momentum should be set to at the config's learning rates, which come with it."""
+    method = config.outline()
+    rates = Rates(*(float(getattr(method, name, default)) for name, default in (("eta_l", 0.03), ("eta_s", 1.0))))
+    return rates, advise(problem, found.heterogeneity.value, rates)
 
 
 def complete(values: Mapping[str, Any]) -> Mapping[str, Any]:
