@@ -9,13 +9,14 @@ from fedamd.errors import FedamdError
 from fedamd.theory.anchored import advise, best_momentum, drift, momentum_error, with_refresh
 from fedamd.theory.problem import Problem, Rates
 
-PROBLEM = Problem(M=100, A=20, K=10, b_small=64, L=2.0, L_sigma=1.0, sigma=8.0, delta=1.0, epsilon=0.1, n=640, b=640)
+PROBLEM = Problem(M=100, A=20, K=10, b_small=64, L=2.0, L_sigma=1.0, sigma=8.0, delta=1.0, epsilon=0.25, n=640, b=640)
 STILL = Rates(eta_l=0.0, eta_s=1.0)
 
 
 def test_drift_by_hand() -> None:
-    """L·η_s·η_l·K·sqrt(2·L·Δ) = 2·0.5·0.01·10·2."""
-    assert drift(PROBLEM, Rates(eta_l=0.01, eta_s=0.5)) == pytest.approx(0.2)
+    """L·η_s·η_l·K·sqrt(ε) = 2·0.5·0.01·10·0.5; under the PL condition sqrt(2·L·ε) = 1."""
+    assert drift(PROBLEM, Rates(eta_l=0.01, eta_s=0.5)) == pytest.approx(0.05)
+    assert drift(dataclasses.replace(PROBLEM, mu=0.1), Rates(eta_l=0.01, eta_s=0.5)) == pytest.approx(0.1)
 
 
 def test_strength_and_noise_by_hand() -> None:

@@ -1,7 +1,8 @@
 """What to set in anchored momentum (`algorithms/anchored.py`), from measured constants. A reckoning, not a theorem.
 
-Per round the mean gradient moves by at most D = L·η_s·η_l·K·‖∇F‖, and ‖∇F‖² ≤ 2L·(F(x_0) − F*). A client's cached c_i
-is as old as a geometric number of rounds with the chance r that a round renews it, so it is off by
+Noise counts towards the end of a run, so this is about a model that is as good as was asked for: ‖∇F‖² = ε (under the
+PL condition F − F* = ε, where ‖∇F‖² ≤ 2Lε). Per round the mean gradient then moves by at most D = L·η_s·η_l·K·‖∇F‖. A
+client's cached c_i is as old as a geometric number of rounds with the chance r that a round renews it, so it is off by
 
     E = σ²/(samples it was made of) + D²·(2 − r)/r²,     r = A/M by miners, p·A/M by anchors.
 
@@ -14,6 +15,7 @@ Momentum averages it over about 1/a rounds and lags behind by (1 − a)/a of the
 makes smallest. p, where there are anchors, makes that error times the gradients of a round smallest.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -62,9 +64,9 @@ def with_refresh(problem: Problem, heterogeneity: float, rates: Rates, p: float 
 
 
 def drift(problem: Problem, rates: Rates) -> float:
-    """D: how far the mean gradient moves in a round, at the most."""
-    steepest = (2 * problem.L * problem.delta) ** 0.5
-    return problem.L * rates.eta_s * rates.eta_l * problem.K * steepest
+    """D: how far the mean gradient moves in a round at the accuracy asked for, at the most."""
+    slope = math.sqrt(problem.epsilon if problem.mu is None else 2 * problem.L * problem.epsilon)
+    return problem.L * rates.eta_s * rates.eta_l * problem.K * slope
 
 
 def best_momentum(noise: float, moved: float) -> float:
