@@ -62,7 +62,7 @@ def test_every_client_has_a_row_with_what_was_measured_on_its_own_tests(tmp_path
     assert [row[3].value for row in table.rows] == owned
     first = {stack["label"].removeprefix("class "): stack["values"][0] / owned[0] for stack in bars.stacks}
     shares = sorted(((share, label) for label, share in first.items() if share), key=lambda pair: -pair[0])
-    assert table.rows[0][4].text == ", ".join(f"{label} {share:.0%}" for share, label in shares)
+    assert table.rows[0][4].text == ", ".join(f"{label}: {share:.0%}" for share, label in shares)
     spread = run.records[-1].clients["accuracy"]
     median, tenth = curves.lines
     assert (median["label"], tenth["label"]) == ("median", "10th percentile")

@@ -35,7 +35,7 @@ def test_without_classes_there_are_no_accuracies(tmp_path: Path) -> None:
     run({"data": {"name": "quadratic"}, "clients": 4, "cohort": 2, "rounds": 2}, out=tmp_path / "one")
     table = comparison_table(read_runs([tmp_path]), 0.75)
     assert table.columns == [
-        "method", "status", "final test loss", "best test loss", "gradients\nin all", "sent\nin all"
+        "method", "status", "final\ntest loss", "best\ntest loss", "gradients\nin all", "sent\nin all"
     ]  # fmt: skip
 
 
@@ -49,7 +49,7 @@ def test_the_stated_metric_comes_first_and_the_smallest_error_is_best(tmp_path: 
     for rate in (0.2, 1e-9):
         run(numbers, out=tmp_path / "runs" / str(rate), **{"algorithm.eta_l": rate})
     table = comparison_table(read_runs([tmp_path / "runs"]), 0.75)
-    assert list(table.columns[2:5]) == ["final mae", "best mae", "test loss"]
+    assert list(table.columns[2:5]) == ["final\nmae", "best\nmae", "test loss"]
     values = [row[2].value for row in table.rows]
     assert [row[2].tone for row in table.rows] == ["best" if value == min(values) else "" for value in values]
 

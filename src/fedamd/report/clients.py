@@ -17,7 +17,6 @@ from fedamd.runs.records import Record
 from fedamd.runs.trust import own_code
 
 _CLASSES = 3  # that a client's line in the table names
-_MOST = 4  # methods, for which the tenth percentile has a line of its own
 
 
 def client_sections(runs: Sequence[StoredRun]) -> list[PageSection]:
@@ -35,16 +34,14 @@ def _spreads(runs: Sequence[StoredRun]) -> list[PageSection]:
     names = dict.fromkeys(name for run in evaluated.values() for name in (_newest(run) or Record(0)).clients)
     if not names:
         return []
-    lines = [
-        line
-        for label, run in evaluated.items()
-        for line in _lines(f"{label}: " if len(evaluated) > 1 else "", run, len(evaluated) <= _MOST)
-    ]
+    alone = len(evaluated) == 1
+    lines = [line for label, run in evaluated.items() for line in _lines("" if alone else f"{label}: ", run, alone)]
     return [
         Curves(
             title="Clients' own tests over the rounds",
-            note="Lines are the median client and the one at the 10th percentile; bands reach from the smallest "
-            "value of any client to the largest.",
+            note="Bands reach from the smallest value of any client to the largest."
+            if alone
+            else "Lines are the median client; bands reach from the 10th percentile of clients to the largest value.",
             axes=[("rounds", AXES["rounds"].label, AXES["rounds"].name, "number")],
             panels=[(name, name.replace("_", " "), "percent" if name == "accuracy" else "number") for name in names],
             lines=lines,
@@ -52,11 +49,12 @@ def _spreads(runs: Sequence[StoredRun]) -> list[PageSection]:
     ]
 
 
-def _lines(prefix: str, run: StoredRun, with_tenth: bool) -> list[dict[str, Any]]:
-    told = {"median": ("min", "max")} | ({"p10": ("p10", "p10")} if with_tenth else {})
+def _lines(prefix: str, run: StoredRun, alone: bool) -> list[dict[str, Any]]:
+    """One method from the smallest to the largest client; several from the 10th percentile on, to be told apart."""
+    told = {"median": ("min", "max"), "p10": ("p10", "p10")} if alone else {"median": ("p10", "max")}
     return [
         {
-            "label": prefix + ("10th percentile" if middle == "p10" else middle),
+            "label": f"{prefix}{'10th percentile' if middle == 'p10' else 'median'}",
             "diverged": False,
             "points": {name: _points(run, name, middle, *band) for name in _names(run)},
         }
@@ -104,10 +102,14 @@ def _table(run: StoredRun, record: Record, several: bool) -> PageSection:
         note=f"After round {record.round + 1}. {'; '.join(told)}.",
         columns=["client", *values, *(["samples", "largest classes"] if owned else [])],
         rows=[
-            [cell(client), *(cell(column[client]) for column in values.values()), *_owned(owned, client)]
+            [cell(client), *(_value(name, column[client]) for name, column in values.items()), *_owned(owned, client)]
             for client in clients
         ],
     )
+
+
+def _value(name: str, value: float | None) -> TableCell:
+    return cell(value, f"{value:.1%}" if name == "accuracy" and value is not None else None)
 
 
 def _owned(counts: Mapping[str, Sequence[int]], client: int) -> list[TableCell]:
@@ -119,7 +121,7 @@ def _owned(counts: Mapping[str, Sequence[int]], client: int) -> list[TableCell]:
     if not total:
         return [cell(None), cell(None)]
     largest = sorted((label for label in own if own[label]), key=lambda label: -own[label])[:_CLASSES]
-    shares = ", ".join(f"{label.removeprefix('class ')} {own[label] / total:.0%}" for label in largest)
+    shares = ", ".join(f"{label.removeprefix('class ')}: {own[label] / total:.0%}" for label in largest)
     return [cell(total, str(total)), cell(shares if len(own) > 1 else None)]
 
 

@@ -62,8 +62,8 @@ def columns_for(measure: Measure, target: float, known: set[str]) -> list[Metric
     """What is compared, as far as it is known of anybody: what methods are judged by, fairness, then costs."""
     goal, name = f"to {100 * target:g}%", measure.label
     judged = [
-        MetricColumn(f"final {name}", f"final_{measure.name}", measure.text, measure.best),
-        MetricColumn(f"best {name}", f"best_{measure.name}", measure.text, measure.best),
+        MetricColumn(f"final\n{name}", f"final_{measure.name}", measure.text, measure.best),
+        MetricColumn(f"best\n{name}", f"best_{measure.name}", measure.text, measure.best),
         MetricColumn("worst tenth\nof clients", "worst_decile", measure.text, measure.best),
     ]
     accuracy = MetricColumn("accuracy", "final_accuracy", Measure().text, max)

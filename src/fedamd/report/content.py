@@ -115,12 +115,13 @@ def repeat(runs: Sequence[StoredRun]) -> Text:
     )
 
 
-def curve_section(curves: Sequence[Curve], target: float, against: Sequence[str] = USUAL) -> Curves:
+def curve_section(curves: Sequence[Curve], target: float | None, against: Sequence[str] = USUAL) -> Curves:
     """Everything measured, against rounds and costs."""
     measured = known_measures(curves)
     seeds = max(len(curve.seeds) for curve in curves)
     band = "Lines are means over seeds, bands reach from the smallest to the largest. " if seeds > 1 else ""
-    goal = " The dotted line is the target accuracy." if "accuracy" in measured else ""
+    aimed = "accuracy" in measured and target is not None
+    goal = " The dotted line is the target accuracy." if aimed else ""
     shown = known_axes(curves, against) or ["rounds"]
     return Curves(
         title="Curves",
@@ -128,7 +129,7 @@ def curve_section(curves: Sequence[Curve], target: float, against: Sequence[str]
         axes=[(key, AXES[key].label, AXES[key].name, AXES[key].unit) for key in shown],
         panels=[(measure, name, _format(measure)) for measure, name in measured.items()],
         lines=[_line(curve, shown) for curve in curves],
-        target={"measure": "accuracy", "value": target},
+        target={"measure": "accuracy", "value": target} if aimed else None,
     )
 
 

@@ -100,8 +100,8 @@ def _dress(axes: Any, panel: Panel) -> None:
     from matplotlib.ticker import EngFormatter, PercentFormatter
 
     axes.set_xlabel(AXES[panel.axis].label, color=INK)
-    if AXES[panel.axis].unit == "bytes":
-        axes.xaxis.set_major_formatter(EngFormatter("B"))
+    if panel.axis in ("gradients", "traffic"):
+        axes.xaxis.set_major_formatter(EngFormatter("B") if AXES[panel.axis].unit == "bytes" else EngFormatter(sep=""))
     axes.set_title(panel.title or MEASURES.get(panel.measure, panel.measure), color=INK, fontsize=10, loc="left")
     axes.set_xlim(left=0)
     if panel.measure == "accuracy":

@@ -14,6 +14,7 @@ function table(data) {
   const order = { column: null, up: false };
 
   function draw() {
+    node.classList.toggle("tall", data.rows.length > 24);
     node.replaceChildren(el("table", {}, el("thead", {}, el("tr", {}, ...data.columns.map(heading))), el("tbody", {}, ...sorted().map(line))));
   }
 
@@ -65,7 +66,7 @@ function picture(data) {
   return { node, draw, update(fresh) { data = fresh; draw(); } };
 }
 
-const WIDGETS = { facts, curves, bars, table, text, picture };
+const WIDGETS = { facts, curves, bars, heatmap, parallel, table, text, picture };
 let shape = "";
 let widgets = [];
 
@@ -82,13 +83,22 @@ function show(data) {
     shape = asked;
     widgets = data.sections.map((section) => WIDGETS[section.kind](section));
     document.querySelector("main").replaceChildren(...data.sections.map((section, index) =>
-      el("section", { class: "card" }, section.title ? el("h2", {}, section.title) : null, widgets[index].node)));
+      el("section", { class: "card", id: `section-${index}` }, section.title ? el("h2", {}, section.title) : null, widgets[index].node)));
+    document.querySelector("nav")?.remove();
+    if (data.contents) document.querySelector("main").before(contents(data.sections));
     widgets.forEach((widget) => widget.draw());
   }
   document.querySelectorAll("main > section").forEach((node, index) => {
     node.querySelector(".note")?.remove();
     if (data.sections[index].note) node.append(el("p", { class: "note" }, data.sections[index].note));
   });
+}
+
+/** The headings, as links. */
+function contents(sections) {
+  const titled = sections.map((section, index) => [section.title, index]).filter(([title]) => title);
+  return el("nav", { "aria-label": "contents" }, el("details", { class: "card", open: "" }, el("summary", {}, "Contents"),
+    el("ol", {}, ...titled.map(([title, index]) => el("li", {}, el("a", { href: `#section-${index}` }, title))))));
 }
 
 function setStatus(status, running) {

@@ -86,6 +86,32 @@ class Table(PageSection):
 
 
 @dataclass(frozen=True, kw_only=True)
+class HeatMap(PageSection):
+    """The best value for every pair of two keys' values.
+
+    `keys` are {"label": …, "values": [texts]}; `points` are {"at": [the number of its value of every key], "value": …,
+    "text": …, "label": …} with value None where there is none.
+    """
+
+    keys: Sequence[dict[str, Any]]
+    points: Sequence[dict[str, Any]]
+    measure: str
+    higher: bool  # whether more is better
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parallel(PageSection):
+    """Parallel coordinates, a line for every run.
+
+    `axes` are {"label": …, "ticks": [(place, text)]} with places from 0 to 1; `lines` are {"at": [place or None, for
+    every axis], "good": from 0 to 1 or None, "label": lines of text}.
+    """
+
+    axes: Sequence[dict[str, Any]]
+    lines: Sequence[dict[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Text(PageSection):
     """Named texts shown as they are, folded away until asked for unless they are to be `open`."""
 
@@ -118,9 +144,14 @@ def cell(value: float | str | None, text: str | None = None, tone: Tone = "") ->
     return TableCell(value, text or (value if isinstance(value, str) else f"{value:.4g}"), tone)
 
 
-def build_page(title: str, sections: Sequence[PageSection], *, subtitle: str = "", status: str = "") -> str:
-    """The page as HTML: heading, a line below it, a badge with the status, and the sections from top to bottom."""
-    return render(page_data(title, sections, subtitle=subtitle, status=status))
+def build_page(
+    title: str, sections: Sequence[PageSection], *, subtitle: str = "", status: str = "", contents: bool = False
+) -> str:
+    """The page as HTML: heading, a line below it, a badge with the status, and the sections from top to bottom.
+
+    With `contents`, the headings of the sections stand before them, as links.
+    """
+    return render(page_data(title, sections, subtitle=subtitle, status=status, contents=contents))
 
 
 def render(data: Mapping[str, Any]) -> str:
@@ -128,7 +159,7 @@ def render(data: Mapping[str, Any]) -> str:
     return Template(_part("page.html")).substitute(
         title=html.escape(data["title"]),
         style=_part("page.css"),
-        script=_part("chart.js") + _part("page.js"),
+        script="".join(map(_part, ("chart.js", "space.js", "page.js"))),
         data=json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
     )
 
@@ -141,11 +172,12 @@ def page_data(
     status: str = "",
     live: bool = False,
     running: bool = False,
+    contents: bool = False,
 ) -> dict[str, Any]:
     """What the page shows, as plain data. A `live` page asks for newer data, `data.json` beside it, every second."""
     told = [{"kind": type(section).__name__.lower()} | asdict(section) for section in sections]
     head = {"title": title, "subtitle": subtitle, "status": status, "live": live, "running": running}
-    return head | {"sections": told}
+    return head | {"contents": contents, "sections": told}
 
 
 def _part(name: str) -> str:

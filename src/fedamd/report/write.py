@@ -5,8 +5,9 @@ from pathlib import Path
 
 from fedamd.errors import FedamdError
 from fedamd.report.content import page_sections, page_status, page_subtitle, page_title
-from fedamd.report.page import PageSection, Picture, build_page
+from fedamd.report.page import build_page
 from fedamd.report.stored import read_runs
+from fedamd.report.sweeping import is_sweep, sweep_page
 
 
 def report(runs: Path | str | Sequence[Path | str], out: Path | str | None = None) -> Path:
@@ -17,20 +18,14 @@ def report(runs: Path | str | Sequence[Path | str], out: Path | str | None = Non
     folders = [Path(runs)] if isinstance(runs, str | Path) else [Path(run) for run in runs]
     if not folders:
         raise FedamdError("a report needs the folder of at least one run")
+    target = Path(out) if out else folders[0] / "report.html"
+    if len(folders) == 1 and is_sweep(folders[0]):
+        return write_page(sweep_page(folders[0]), target)
     stored = read_runs(folders)
     page = build_page(
-        page_title(stored),
-        [*page_sections(stored), *_heat_maps(folders)],
-        subtitle=page_subtitle(stored),
-        status=page_status(stored),
+        page_title(stored), page_sections(stored), subtitle=page_subtitle(stored), status=page_status(stored)
     )
-    return write_page(page, Path(out) if out else folders[0] / "report.html")
-
-
-def _heat_maps(folders: Sequence[Path]) -> list[PageSection]:
-    """The pictures that sweeps have drawn."""
-    pictures = [folder / "heatmap.png" for folder in folders]
-    return [Picture.of(f"Heat map of {path.parent.name}", path) for path in pictures if path.is_file()]
+    return write_page(page, target)
 
 
 def write_page(page: str, target: Path) -> Path:

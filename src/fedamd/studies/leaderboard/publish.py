@@ -53,7 +53,7 @@ def publish(told: Sequence[Board], folder: Path) -> list[Path]:
     sections: list[PageSection] = []
     for board in told:
         sections += [_table(board), Picture.of("", figures[board.setting.name], "the best at equal rounds")]
-    write_text(folder / "leaderboard.html", build_page("Leaderboard", sections, subtitle=_HOW))
+    write_text(folder / "leaderboard.html", build_page("Leaderboard", sections, subtitle=_HOW, contents=True))
     return [folder / "leaderboard.csv", folder / "leaderboard.html", *figures.values()]
 
 
@@ -65,8 +65,12 @@ _HOW = (
 
 def _table(board: Board) -> Table:
     by_label = {cost: {one.label: one for one in standings} for cost, standings in board.standings.items()}
-    columns = ["method", *(f"{kind} at equal {cost}" for cost in COSTS for kind in ("rank", "accuracy")), "worst seed"]
-    columns += [f"{_UNITS[cost][1]} to {target:.0%}" for cost in COSTS for target in board.setting.targets]
+    columns = [
+        "method",
+        *(f"{kind}\nat equal\n{cost}" for cost in COSTS for kind in ("rank", "accuracy")),
+        "worst seed",
+    ]
+    columns += [f"{_UNITS[cost][1]}\nto {target:.0%}" for cost in COSTS for target in board.setting.targets]
     rows = [_row(one.label, by_label) for one in board.standings["rounds"]]
     note = f"Not finished: {'; '.join(board.open)}." if board.open else ""
     left_out = " ".join(f"Without {label}: {why}." for label, why in board.setting.without.items())
@@ -79,7 +83,7 @@ def _row(label: str, by_label: Mapping[str, Mapping[str, Standing]]) -> list[Tab
         one = by_label[cost][label]
         tone: Tone = "bad" if one.diverged else "best" if one.rank == 1 else "good" if one.tied else ""
         place = f"{one.rank} =" if one.tied and one.rank > 1 else f"{one.rank}"
-        cells += [cell(one.rank, place), cell(one.mean, accuracy(one), tone)]
+        cells += [cell(one.rank, place), cell(one.mean, accuracy(one).replace(" (", "\n("), tone)]
     cells.append(cell(by_label["rounds"][label].worst, f"{100 * by_label['rounds'][label].worst:.2f}"))
     for cost in COSTS:
         unit = _UNITS[cost][0]

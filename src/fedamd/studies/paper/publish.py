@@ -8,7 +8,7 @@ from pathlib import Path
 from fedamd.errors import FedamdError
 from fedamd.report.content import curve_section
 from fedamd.report.curves import PAPER, thinned
-from fedamd.report.page import Facts, PageSection, Picture, Table, Text, Tone, build_page, cell
+from fedamd.report.page import Facts, PageSection, Picture, Table, TableCell, Text, Tone, build_page, cell
 from fedamd.studies.paper import claims, table
 from fedamd.studies.paper.experiments import EXPERIMENTS, TARGET, PaperExperiment
 from fedamd.studies.paper.figures import curve, draw_curves, draw_grids, is_drawn
@@ -78,7 +78,9 @@ def paper_page(folder: Path) -> str:
     sections: list[PageSection] = [_facts(results), *_verdict_sections(claims.verdicts(results))]
     for name, outcomes in results.items():
         sections += _experiment_sections(EXPERIMENTS[name], outcomes, folder)
-    return build_page("The paper's experiments, repeated", sections, subtitle="FedAMD: Wu et al., ICML 2023")
+    return build_page(
+        "The paper's experiments, repeated", sections, subtitle="FedAMD: Wu et al., ICML 2023", contents=True
+    )
 
 
 def _facts(results: Results) -> Facts:
@@ -121,20 +123,38 @@ def _experiment_sections(
     for panel, own in table.panels(outcomes).items():
         told = table.rows(experiment.name, own)
         title = f"{experiment.title}, {panel}"
-        rows = [[cell(text) for text in texts] for texts in table.texts(told)]
-        note = " ".join(part for part in (experiment.notes, table.footnote(told)) if part)
-        columns = [heading.replace(" to ", "\nto ") for heading in table.headings(told)]
-        sections.append(Table(title=title, note=note, columns=columns, rows=rows))
-        sections.append(_curves(title, own))
+        remarks = table.footnote(told).replace("Δ:", "In parentheses:")
+        note = " ".join(part for part in (experiment.notes, remarks) if part)
+        sections.append(Table(title=title, note=note, columns=_columns(), rows=[_row(one) for one in told]))
+        sections.append(_curves(own))
     if (rates := _rates_path(folder, experiment.name)).exists():
         sections.append(Picture.of(f"{experiment.title}: all rates", rates))
     return sections
 
 
-def _curves(title: str, outcomes: Sequence[ReproducedCurve]) -> PageSection:
-    """The curves of a panel; not all of their points, as there are many panels."""
+def _columns() -> list[str]:
+    wide = [quantity.heading.replace(" to ", "\nto ").replace("final ", "final\n") for quantity in table.QUANTITIES]
+    return ["method", "η_l, η_s", *wide, "rounds\nof each seed"]
+
+
+def _row(row: table.Row) -> list[TableCell]:
+    """What was measured, and below it what the paper has."""
+    texts = table.cells(row, with_paper=False)
+    cells = [cell(texts[0]), cell(texts[1])]
+    for quantity, text in zip(table.QUANTITIES, texts[2:], strict=False):
+        printed = (
+            f"\npaper {quantity.text(row.paper(quantity), '–')} ({table.deviation(row, quantity)})"
+            if row.printed
+            else ""
+        )
+        cells.append(cell(row.here(quantity), text + printed))
+    return [*cells, cell(texts[-2])]
+
+
+def _curves(outcomes: Sequence[ReproducedCurve]) -> PageSection:
+    """The curves of a panel, below its table; not all of their points, as there are many panels."""
     section = curve_section([thinned(curve(outcome), _EVERY) for outcome in outcomes], TARGET, PAPER)
-    return replace(section, title=title, note=f"{section.note} Every {_EVERY}th round is drawn.")
+    return replace(section, title="", note=f"{section.note} Every {_EVERY}th round is drawn.")
 
 
 def _rates_path(folder: Path, name: str) -> Path:

@@ -105,7 +105,7 @@ def cells(row: Row, with_paper: bool) -> list[str]:
     for quantity in QUANTITIES:
         texts.append(quantity.text(row.here(quantity), "some never"))
         if with_paper:
-            texts += [quantity.text(row.paper(quantity), "–"), _deviation(row, quantity)]
+            texts += [quantity.text(row.paper(quantity), "–"), deviation(row, quantity)]
     return [*texts, ", ".join(row.seeds(ROUNDS)), ", ".join(row.seeds(ACCURACY))]
 
 
@@ -158,7 +158,8 @@ def _any_printed(told: Sequence[Row]) -> bool:
     return any(row.printed for row in told)
 
 
-def _deviation(row: Row, quantity: Quantity) -> str:
+def deviation(row: Row, quantity: Quantity) -> str:
+    """From the paper, as it reads."""
     value = row.deviation(quantity)
     if value is None:
         return "–"
