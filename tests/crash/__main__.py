@@ -4,7 +4,8 @@ PYTHONPATH=src:tests python -m crash states --limit 5000
 PYTHONPATH=src:tests python -m crash faults
 PYTHONPATH=src:tests python -m crash mutations --limit 5000
 PYTHONPATH=src:tests python -m crash kills --limit 500
-PYTHONPATH=src:tests python -m crash malformed --limit 2200
+PYTHONPATH=src:tests python -m crash malformed --limit 4400
+PYTHONPATH=src:tests python -m crash races --limit 90
 """
 
 import argparse
@@ -21,17 +22,19 @@ from crash import shim
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="crash", description=__doc__)
-    parser.add_argument("kind", choices=("states", "faults", "mutations", "kills", "malformed"))
+    parser.add_argument("kind", choices=("states", "faults", "mutations", "kills", "malformed", "races"))
     parser.add_argument("--limit", type=int, default=5000, help="how many cases at most, over all workloads")
     parser.add_argument("--seconds", type=float, default=3600, help="stop after so long, and tell what there is")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help="one workload, or one kind of malformed input")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as scratch:
-        if given.kind == "malformed":  # nothing to watch: no system call matters
+        if given.kind in ("malformed", "races"):  # nothing to watch: no system call matters
             from crash.malformed import malformed
+            from crash.races import races
 
-            return tell(malformed(Path(scratch), given.limit, given.seed, given.only))
+            judge = malformed if given.kind == "malformed" else races
+            return tell(judge(Path(scratch), given.limit, given.seed, given.only))
         if "LD_PRELOAD" not in os.environ:
             library = shim.build(Path(scratch))
             if library is None:

@@ -344,7 +344,7 @@ def answer(chance: random.Random, scratch: Path) -> None:  # noqa: ARG001
             {"delta": Array(chance.choice(kinds), shape, chance.choice(["fedamd.raw", "numpy.ndarray"]), bytes(12))}
         )
     if chance.random() < 0.1:
-        records[odd_text(chance) or "x"] = ConfigRecord({"a": 1})
+        records[chance.choice(["", "x", "reply ", "\x00"])] = ConfigRecord({"a": 1})
     wire.read_answer(RecordDict(records), 7, FORM)
 
 

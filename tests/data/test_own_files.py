@@ -60,8 +60,9 @@ def test_mistakes_are_sentences(table, data, sentence):
         fedamd.run(config(table, **data))
 
 
-def test_owners_that_are_no_list_are_refused(tmp_path):
+@pytest.mark.parametrize(("name", "told"), [("clients", "owners"), ("targets", "targets")])
+def test_owners_and_targets_that_are_no_list_are_refused(name, told, tmp_path):
     path = tmp_path / "odd.npz"
-    np.savez(path, inputs=np.zeros((4, 2)), targets=np.arange(4) % 2, clients=np.array(3))
-    with pytest.raises(FedamdError, match="owners of training samples must be one word or number for each"):
+    np.savez(path, **({"inputs": np.zeros((4, 2)), "targets": np.arange(4) % 2} | {name: np.array(3)}))
+    with pytest.raises(FedamdError, match=f"the {told} of training samples must be a word or number for each"):
         fedamd.data.load("npz", path=str(path))

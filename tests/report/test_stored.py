@@ -11,6 +11,8 @@ from fedamd.campaigns.sweep import plan, sweep
 from fedamd.errors import FedamdError
 from fedamd.report.stored import read_run, read_runs
 from fedamd.runs.folder import SUMMARY
+from fedamd.runs.sealed import sealed_json
+from fedamd.runs.summary import read_summary
 
 Train = Callable[..., Path]
 
@@ -64,3 +66,11 @@ def test_a_broken_file_is_named(trained: Train, content: str, says: str) -> None
 def test_the_folder_of_a_sweep_stands_for_its_runs(tmp_path):
     sweep(plan({"data": {"name": "quadratic"}, "rounds": 1}, Grid({"seed": [0, 1]}), tmp_path))
     assert [run.config.seed for run in read_runs([tmp_path])] == [0, 1]
+
+
+@pytest.mark.parametrize("told", [{"rounds": {}}, {"measure": {"ü": 1}}, {"measure": 3}, {"measure": {"name": 4}}])
+def test_a_summary_that_makes_no_sense_is_refused(told, tmp_path):
+    path = tmp_path / "summary.json"
+    path.write_text(sealed_json({"status": "finished", "rounds": 3} | told))
+    with pytest.raises(FedamdError, match=r"summary\.json is damaged"):
+        read_summary(path)

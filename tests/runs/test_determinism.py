@@ -7,7 +7,11 @@ import pytest
 import torch
 
 import fedamd
+from fedamd.algorithms import ALGORITHMS
 
+USUAL = ("fedamd", "fedlin", "scaffold", "mime", "feddyn")
+METHODS = [name if name in USUAL else pytest.param(name, marks=pytest.mark.slow) for name in ALGORITHMS]
+EVERYBODY = ("vr-marina",)  # needs all clients in every round
 CONFIG = {
     "data": {"name": "logistic", "samples": 7, "dimension": 13},
     "clients": 6,
@@ -26,10 +30,12 @@ def threads():
 
 
 @pytest.mark.usefixtures("threads")
+@pytest.mark.filterwarnings("ignore:.*the number of threads was")  # it may matter to other models, not to these
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("method", ["fedlin", "fedamd", "scaffold", "mime", "feddyn"])
+@pytest.mark.parametrize("method", METHODS)
 def test_the_heap_the_alignment_and_the_threads_do_not_matter(method, dtype, tmp_path):
-    config = CONFIG | {"dtype": dtype, "algorithm": {"name": method}}
+    cohort = {"cohort": CONFIG["clients"]} if method in EVERYBODY else {}
+    config = CONFIG | cohort | {"dtype": dtype, "algorithm": {"name": method}}
     copies = []
 
     def copy(run, _):

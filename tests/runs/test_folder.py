@@ -239,10 +239,19 @@ def test_other_data_of_the_same_name_are_noticed(tmp_path):
     fedamd.resume(tmp_path / "run", dataset=data)
 
 
-def test_an_older_environment_is_told(run):
+@pytest.mark.parametrize(
+    ("begun", "says"),
+    [
+        ({"packages": {"torch": "1.0"}}, r"PyTorch was 1\.0 and is "),
+        ({"processor_level": "SSE9"}, "the processor's level was SSE9 and is "),
+        ({"processor_threads": 99}, r"the number of threads was 99 and is \d+"),
+        ({"device": "an abacus"}, "the device was an abacus and is "),
+    ],
+)
+def test_another_environment_is_told(begun, says, run):
     told = read_json(run / "environment.json")
-    (run / "environment.json").write_text(sealed_json(told | {"packages": {"torch": "1.0"}}))
-    with pytest.warns(FedamdWarning, match=r"PyTorch was 1\.0 and is .*: the last bits may differ"):
+    (run / "environment.json").write_text(sealed_json(told | begun))
+    with pytest.warns(FedamdWarning, match=f"{says}.*: the last bits may differ"):
         fedamd.resume(run)
 
 

@@ -32,9 +32,8 @@ from fedamd.runs.config import Config, load_config, to_toml
 from fedamd.runs.experiment import Experiment, build_experiment, data_options, refuse_too_few_clients
 from fedamd.runs.folder import CONFIG, SUMMARY, Folder
 from fedamd.runs.run import Listener, Run
-from fedamd.runs.sealed import read_json
 from fedamd.runs.session import FolderSink, Question, Session, Sink, as_sinks, deferred_interrupt
-from fedamd.runs.summary import Summary
+from fedamd.runs.summary import Summary, read_summary
 from fedamd.torchrun import processes
 
 GRID = "grid.json"
@@ -216,7 +215,7 @@ def _summary(folder: Path) -> Summary:
     if not path.exists():
         return {"status": "interrupted"}
     try:
-        return read_json(path, "status")
+        return read_summary(path)
     except FedamdError as error:
         raise FedamdError(f"{error}; delete it, and the sweep makes it again") from None
 

@@ -234,10 +234,11 @@ def _check_rows(name: str, part: str, samples: Samples) -> None:
     """Before anything is split off, so that a sample's number is the one the user knows it by."""
     if samples.inputs.dim() == 0 or len(samples) == 0:
         raise FedamdError(f"{name}: there are no {part} samples")
+    for what, one in (("targets", samples.targets), ("owners", samples.owners)):
+        if one is not None and np.ndim(one) == 0:
+            raise FedamdError(f"{name}: the {what} of {part} samples must be a word or number for each")
     numbers = {"inputs": len(samples), "targets": len(samples.targets)}
     if samples.owners is not None:
-        if np.ndim(samples.owners) != 1:
-            raise FedamdError(f"{name}: the owners of {part} samples must be one word or number for each")
         numbers["owners"] = len(samples.owners)
     if len(set(numbers.values())) > 1:
         told = ", ".join(f"{count} {what}" for what, count in numbers.items())

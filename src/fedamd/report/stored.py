@@ -11,8 +11,7 @@ from fedamd.runs.config import Config
 from fedamd.runs.folder import CONFIG, SUMMARY, Folder
 from fedamd.runs.given import mended
 from fedamd.runs.records import Record
-from fedamd.runs.sealed import read_json
-from fedamd.runs.summary import Summary
+from fedamd.runs.summary import Summary, read_summary
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ def read_run(path: Path) -> StoredRun:
     """One run."""
     folder = Folder(path)
     records = folder.metrics()
-    summary = read_json(path / SUMMARY, "status", "rounds") if (path / SUMMARY).exists() else None
+    summary = read_summary(path / SUMMARY) if (path / SUMMARY).exists() else None
     if summary and records and summary["rounds"] < records[-1].round + 1:
         summary = None  # of an interruption: the run has been resumed since
     environment = folder.environment()

@@ -39,6 +39,7 @@ def differences(begun: Mapping[str, Any], config: Config) -> list[str]:
     before_and_now = {
         "PyTorch": (packages.get("torch") if isinstance(packages, dict) else None, torch.__version__),
         "the processor's level": (begun.get("processor_level"), torch.backends.cpu.get_cpu_capability()),
+        "the number of threads": (begun.get("processor_threads"), torch.get_num_threads()),
         "the device": (begun.get("device"), _device(config)),
     }
     return [

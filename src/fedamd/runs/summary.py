@@ -1,12 +1,15 @@
 """What a run came to: what it is judged by, final and best values, costs, and what the target accuracy cost."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
+from pathlib import Path
 from typing import Any
 
+from fedamd.errors import FedamdError
 from fedamd.metrics import Measure
 from fedamd.runs.records import Record
 from fedamd.runs.run import Run
+from fedamd.runs.sealed import read_json
 
 Summary = dict[str, Any]
 
@@ -31,6 +34,16 @@ def summarise(run: Run, status: str) -> Summary:
         "rejected": sum(record.rejected for record in records),
         "seconds": round(sum(record.seconds for record in run.records), 3),
     }
+
+
+def read_summary(path: Path) -> Summary:
+    """The summary in a file; one that cannot be is a `FedamdError`."""
+    told = read_json(path, "status", "rounds")
+    measure = told.get("measure", {})
+    known = isinstance(measure, dict) and measure.keys() <= {one.name for one in fields(Measure)}
+    if not known or not isinstance(measure.get("name", ""), str) or type(told["rounds"]) is not int:
+        raise FedamdError(f"{path} is damaged: its measure or its rounds cannot be so")
+    return told
 
 
 def results(records: Sequence[Record], measure: Measure) -> dict[str, float | None]:

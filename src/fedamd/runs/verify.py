@@ -15,7 +15,7 @@ from fedamd.runs import checkpoint
 from fedamd.runs.folder import CHECKPOINT, CONFIG, HELD, METRICS, MODEL, PREVIOUS, SUMMARY, Folder
 from fedamd.runs.identity import settings_digest
 from fedamd.runs.metrics import Metrics
-from fedamd.runs.sealed import read_json
+from fedamd.runs.summary import read_summary
 
 
 @dataclass
@@ -120,6 +120,6 @@ def _missing(path: Path, checkpoints: list[int], two: bool) -> list[str]:
 
 
 def _summary(path: Path, rounds: int) -> None:
-    told = read_json(path, "status", "rounds")["rounds"]
-    if not isinstance(told, int) or told > rounds:
+    told = read_summary(path)["rounds"]
+    if told > rounds:
         raise FedamdError(f"{path} tells of {told} rounds, and {METRICS} beside it of {rounds}")
