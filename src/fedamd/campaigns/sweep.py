@@ -215,7 +215,7 @@ def _summary(folder: Path) -> Summary:
     if not path.exists():
         return {"status": "interrupted"}
     try:
-        return read_summary(path)
+        return read_summary(path, "status")
     except FedamdError as error:
         raise FedamdError(f"{error}; delete it, and the sweep makes it again") from None
 

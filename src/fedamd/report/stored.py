@@ -54,7 +54,7 @@ def read_run(path: Path) -> StoredRun:
     """One run."""
     folder = Folder(path)
     records = folder.metrics()
-    summary = read_summary(path / SUMMARY) if (path / SUMMARY).exists() else None
+    summary = read_summary(path / SUMMARY, "status", "rounds") if (path / SUMMARY).exists() else None
     if summary and records and summary["rounds"] < records[-1].round + 1:
         summary = None  # of an interruption: the run has been resumed since
     environment = folder.environment()

@@ -36,12 +36,12 @@ def summarise(run: Run, status: str) -> Summary:
     }
 
 
-def read_summary(path: Path) -> Summary:
-    """The summary in a file; one that cannot be is a `FedamdError`."""
-    told = read_json(path, "status", "rounds")
+def read_summary(path: Path, *needed: str) -> Summary:
+    """The summary in a file, which has at least the needed keys; one that cannot be is a `FedamdError`."""
+    told = read_json(path, *needed)
     measure = told.get("measure", {})
     known = isinstance(measure, dict) and measure.keys() <= {one.name for one in fields(Measure)}
-    if not known or not isinstance(measure.get("name", ""), str) or type(told["rounds"]) is not int:
+    if not known or not isinstance(measure.get("name", ""), str) or type(told.get("rounds", 0)) is not int:
         raise FedamdError(f"{path} is damaged: its measure or its rounds cannot be so")
     return told
 

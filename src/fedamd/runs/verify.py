@@ -120,6 +120,6 @@ def _missing(path: Path, checkpoints: list[int], two: bool) -> list[str]:
 
 
 def _summary(path: Path, rounds: int) -> None:
-    told = read_summary(path)["rounds"]
+    told = read_summary(path, "status", "rounds")["rounds"]
     if told > rounds:
         raise FedamdError(f"{path} tells of {told} rounds, and {METRICS} beside it of {rounds}")
