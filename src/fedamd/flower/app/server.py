@@ -110,7 +110,8 @@ def lead(mailbox: Mailbox, run_config: Mapping[str, Any]) -> Run:
 
 def _lead(mailbox: Mailbox, config: Config, settings: FederationSettings, folder: Folder) -> Run:
     keys = read_keys(Path(settings.keys)) if settings.keys else None
-    roster = Roster(mailbox, config.clients, keys, ttl=settings.deadline)
+    patience = max(settings.deadline, settings.start_wait)  # a first answer takes a client its imports and its data
+    roster = Roster(mailbox, config.clients, keys, ttl=patience)
     task = load_task(config, settings)
     experiment = _experiment(config, task, roster)
     acknowledged = Acknowledged()
