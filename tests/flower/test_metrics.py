@@ -4,8 +4,11 @@ import logging
 import socket
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 
 import pytest
+from flower_support import Answer, Federation, config
+from flwr.app import Message
 
 from fedamd.flower.metrics import Page
 
@@ -44,3 +47,22 @@ def test_a_port_that_is_taken_is_a_sentence_and_no_reason_to_stop(caplog: pytest
         other.listen()
         assert Page("client").serve(other.getsockname()[1]) is None
     assert "cannot be used" in caplog.text
+
+
+def test_a_server_tells_how_its_run_goes(federation: Callable[..., Federation]) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    one = federation(config(cohort=4), metrics_port=port)
+    told = []
+
+    def look(_: Message, answer: Answer) -> Message | None:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as page:
+            told.append(page.read().decode())
+        return answer()
+
+    one.grid.faults = {(0, 1): lambda *_: None, (2, 3): look}
+    one.lead()
+    assert "\nfedamd_server_round 2\n" in told[0]
+    assert "\nfedamd_server_overdue_total 1\n" in told[0]
+    assert "fedamd_server_wire_bits_up" in told[0]

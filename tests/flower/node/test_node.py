@@ -92,10 +92,13 @@ def messages() -> list[Message]:
     ]
 
 
-def serve(monkeypatch: pytest.MonkeyPatch, link: FakeLink, workers: Any, trusted: Any = None) -> None:
+def serve(monkeypatch: pytest.MonkeyPatch, link: FakeLink, workers: Any, trusted: Any = None) -> str:
+    """Until there are no more messages; what the node's page for Prometheus says then."""
+    page = Page("client")
     monkeypatch.setattr(private_flwr, "get_fused_config_from_fab", lambda *_: {"clients": 4})
     with pytest.raises(Done):
-        Node(link.link(), workers, {"partition-id": 1}, Pace(), Page("client"), trusted).serve(lambda _: None)
+        Node(link.link(), workers, {"partition-id": 1}, Pace(), page, trusted).serve(lambda _: None)
+    return page.text()
 
 
 def test_each_message_is_fetched_confirmed_answered_and_its_reply_sent(
@@ -115,7 +118,9 @@ def test_a_message_that_comes_whole_is_answered_whole_with_no_object_fetched_or_
 ) -> None:
     link = FakeLink(messages, whole=True)
     assert not link.objects
-    serve(monkeypatch, link, FakeWorkers(10, WorkerDied("it died")))
+    told = serve(monkeypatch, link, FakeWorkers(10, WorkerDied("it died")))
+    assert "\nfedamd_client_messages_total 2\n" in told
+    assert "\nfedamd_client_failures_total 1\n" in told
     assert link.whole[0].content["r"]["n"] == 10
     assert link.whole[1].error.reason == "it died"
     assert not link.pushed
