@@ -44,14 +44,14 @@ class LightWorkers:
     def ask(self, job: Any, fab: bytes, parcel: Any, seconds: float) -> Any:  # noqa: ARG002
         from flwr.app import ConfigRecord
 
-        from fedamd.flower.node.private_flwr import Message, Parcel, RecordDict
+        from fedamd.flower.node.private_flwr import Message, RecordDict, WireMessage
 
         whole, message = parcel.is_whole, parcel.opened()
         if message.metadata.message_type == "query":
             content = {"hello": ConfigRecord({"client": self._client, "samples": 10, "reads-whole": True})}
         else:
             content = {"reply": ConfigRecord(self._stored | {"number": message.content["header"]["number"]})}
-        return Parcel.of(Message(RecordDict(content), reply_to=message), whole)
+        return WireMessage.of(Message(RecordDict(content), reply_to=message), whole)
 
     def end_idle(self) -> None:
         """There is nothing to end."""
@@ -59,12 +59,12 @@ class LightWorkers:
 
 def one_client(client: int, address: str, folder: Path, stored: dict[str, Any], failed: list[str]) -> None:
     from fedamd.flower.metrics import Page
-    from fedamd.flower.node.link import Identity, Options, connected
+    from fedamd.flower.node.link import NodeIdentity, Options, connected
     from fedamd.flower.node.node import Node
     from fedamd.flower.node.pace import Pace
 
     try:
-        identity = Identity(folder, f"client-{client}", None)
+        identity = NodeIdentity(folder, f"client-{client}", None)
         with connected(Options(address, insecure=True), identity) as link:
             Node(link, LightWorkers(client, stored), {}, Pace(), Page("client"), None).serve()  # type: ignore[arg-type]
     except BaseException as error:  # a client that falls out is a result, not the end of the measurement

@@ -23,6 +23,7 @@ from fedamd.flower.node.worker import Job
 
 AT_ONCE = 2
 IDLE = 600.0
+FIRST = 120.0  # seconds a new worker has for its first reply, if its message has less: it loads the app and the data
 
 
 class WorkerDied(Exception):
@@ -129,7 +130,11 @@ class Workers:
 
     def ask(self, job: Job, fab: bytes, parcel: WireMessage, seconds: float) -> WireMessage:
         """The reply of the run's worker, or `WorkerDied` or `WorkerHung`; then the next message gets a new one."""
-        worker = self._alive.pop(job.run_id, None) or self._made(job, fab)
+        worker = self._alive.pop(job.run_id, None)
+        if (
+            worker is None
+        ):  # were it ended with a short message, and the next one with the next, it would never be ready
+            worker, seconds = self._made(job, fab), max(seconds, FIRST)
         reply = worker.ask(parcel, seconds)
         self._alive[job.run_id] = worker  # the last one used is the last in the dictionary
         return reply
