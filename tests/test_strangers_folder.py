@@ -224,6 +224,9 @@ def test_reported_under_its_own_name(stranger, reference, tmp_path):
 def test_in_a_federation(stranger, reference, tmp_path):
     run_in_process(stranger.config, read_app(stranger.config) | {"federation.folder": str(tmp_path / "federated")})
     torch.testing.assert_close(vector(tmp_path / "federated"), reference)
+    execution = json.loads((tmp_path / "federated" / "environment.json").read_text())["execution"]
+    assert (execution["engine"], execution["clients_engine"]) == ("flower", "loop")
+    assert execution["oracle"] == "the fastest that each client has"
     check_records(stranger, tmp_path / "federated")
 
 

@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import os
+import shutil
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,10 @@ def trained(folder: Path) -> tuple[list[dict[str, Any]], torch.Tensor]:
     for record in metrics:
         del record["seconds"], record["check"]
     return metrics, read_vector(folder / "model.safetensors")
+
+
+def trained_model(folder: Path) -> torch.Tensor:
+    return read_vector(folder / "model.safetensors")
 
 
 def numbers(record: dict[str, Any]) -> list[float]:
@@ -116,6 +121,22 @@ def test_a_sweep_that_crashed_goes_on_exactly(store, tmp_path):
         assert metrics == expected
         assert torch.equal(x, expected_x)
     assert (tmp_path / "broken" / "sweep.csv").read_text() == (tmp_path / "whole" / "sweep.csv").read_text()
+
+
+@pytest.mark.filterwarnings("ignore:.*the last bits may differ")
+def test_a_sweep_of_an_early_version_goes_on(tmp_path):
+    """Killed after one of its two points had ended, and the other had saved two of four rounds."""
+    folder = shutil.copytree(Path(__file__).with_name("golden_sweep"), tmp_path / "sweep")
+    begun = json.loads((folder / "grid.json").read_text())
+    base = {key: value for key, value in begun["first"].items() if key != "algorithm"}
+    algorithm = {key: value for key, value in begun["first"]["algorithm"].items() if key != "eta_l"}
+    config, grid = base | {"algorithm": algorithm}, Grid(begun["grid"])
+    result = sweep(plan(config, grid, folder))
+    assert [entry.status for entry in result.entries] == ["finished", "finished"]
+    fresh = sweep(plan(config, grid, tmp_path / "fresh"))
+    assert [entry.point for entry in result.ranked] == [entry.point for entry in fresh.ranked]
+    for name, run in runs_of(tmp_path / "fresh").items():
+        torch.testing.assert_close(trained(run)[1], trained_model(folder / "runs" / name))
 
 
 def test_a_finished_sweep_computes_nothing_again(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import builtins
 import csv
+import json
 import re
 import signal
 import tomllib
@@ -57,11 +58,13 @@ def test_a_third_goes_on_twice(tmp_path):
     best = tomllib.loads((tmp_path / "t" / "best.toml").read_text(encoding="utf-8"))
     assert best["algorithm"]["eta_l"] == result.best.point["algorithm.eta_l"]
     assert result.trials[0].point == {"algorithm.eta_l": 0.03, "algorithm.eta_s": 1.0}  # the published point
+    environment = json.loads((tmp_path / "t" / "runs" / "trial-0003" / "environment.json").read_text(encoding="utf-8"))
+    assert {"engine", "oracle", "precision"} <= environment["execution"].keys()
     assert "Trials" in write_page(result).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("records", [5, 15, 24])
-def test_gone_on_with_it_is_the_tuning_that_never_stopped(records, tmp_path):
+def test_continued_it_is_the_tuning_that_never_stopped(records, tmp_path):
     """Two batches of three; interrupted in the first or in the second, then the same command again."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     tune(plan(SMALL, whole, trials=6, batch=3))

@@ -16,7 +16,7 @@ import io
 import json
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -195,12 +195,13 @@ def _run_group(
     Session(list(folders), resolved.engine, [FolderSink(folders), steered, *sinks], interrupted=interrupted).run()
 
 
-def open_run(config: Config, path: Path) -> tuple[Run, Folder]:
-    """The run of one point, new or begun."""
-    return _opened(build_experiment(_begun(path) or config), path)
+def open_run(config: Config, path: Path, resolve: Callable[[Experiment], ResolvedEngine]) -> tuple[Run, Folder]:
+    """The run of one point, new or begun; `resolve` finds the engine that it will run on."""
+    experiment = build_experiment(_begun(path) or config)
+    return _opened(experiment, path, resolve(experiment))
 
 
-def _opened(experiment: Experiment, path: Path, resolved: ResolvedEngine | None = None) -> tuple[Run, Folder]:
+def _opened(experiment: Experiment, path: Path, resolved: ResolvedEngine) -> tuple[Run, Folder]:
     folder = Folder.open(path) if (path / CONFIG).exists() else new_folder(path, experiment, resolved)
     return Run(experiment, folder.client_store() if experiment.config.client_store == "disk" else None), folder
 

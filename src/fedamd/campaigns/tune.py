@@ -23,13 +23,14 @@ from fedamd.algorithms import ALGORITHMS
 from fedamd.algorithms.space import Choice, Range
 from fedamd.campaigns.suggest import Point, Suggester, Told
 from fedamd.campaigns.sweep import open_run
-from fedamd.engines.base import Engine
+from fedamd.engines.factory import ResolvedEngine
 from fedamd.errors import FedamdError
 from fedamd.files import exclusively, make_folder, read_text, write_text
 from fedamd.metrics import Measure
 from fedamd.registry import choose
-from fedamd.runs.api import engine_for
+from fedamd.runs.api import resolve_engine
 from fedamd.runs.config import Config, load_config, to_toml
+from fedamd.runs.experiment import Experiment
 from fedamd.runs.folder import Folder
 from fedamd.runs.records import Record
 from fedamd.runs.run import Listener, Run
@@ -198,14 +199,15 @@ class _Tuner:
         self, planned: TuningPlan, sinks: Sequence[Sink], interrupted: Question, say: Callable[[str], None]
     ) -> None:
         self._plan, self._sinks, self._interrupted, self._say = planned, sinks, interrupted, say
-        self._engine: Engine | None = None
+        self._resolved: ResolvedEngine | None = None  # the engine of all trials: they share data and model
         self.rounds = 0
         self.measure = Measure()
 
     def run(self, first: int, points: Sequence[Point]) -> list[Trial]:
         """A batch through all shares of the budget; what was begun before goes on from its checkpoint."""
         opened = [
-            open_run(self._plan.trial(point), self._plan.path(number)) for number, point in enumerate(points, first)
+            open_run(self._plan.trial(point), self._plan.path(number), self._resolve)
+            for number, point in enumerate(points, first)
         ]
         self.measure = opened[0][0].experiment.measure
         alive, reached = list(range(len(points))), [0.0] * len(points)
@@ -237,6 +239,10 @@ class _Tuner:
             for index, (run, _) in enumerate(opened)
         ]
 
+    def _resolve(self, experiment: Experiment) -> ResolvedEngine:
+        self._resolved = self._resolved or resolve_engine(experiment)
+        return self._resolved
+
     def _tell(self, first: int, count: int, share: float, scores: Sequence[float]) -> None:
         best = self.measure.text(self.measure.score(max(scores))) if scores else "none, all diverged"
         where = f"trials {first}–{first + count - 1}" if count > 1 else f"trial {first}"
@@ -245,9 +251,8 @@ class _Tuner:
     def _advance(self, opened: Sequence[tuple[Run, Folder]], share: float) -> None:
         """All of these until each has spent its share, or has ended."""
         runs, budget = [run for run, _ in opened], self._plan.budget
-        if self._engine is None:
-            self._engine = engine_for(runs[0].experiment)
-        session = Session(runs, self._engine, [FolderSink(dict(opened)), *self._sinks], interrupted=self._interrupted)
+        engine = self._resolve(runs[0].experiment).engine
+        session = Session(runs, engine, [FolderSink(dict(opened)), *self._sinks], interrupted=self._interrupted)
 
         def enough() -> bool:
             return all(not run.live or budget.spent(run.records) >= share * budget.amount for run in runs)

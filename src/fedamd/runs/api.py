@@ -136,6 +136,7 @@ def load_model(
     config = opened.config(trust=trust)
     if model is None:
         refuse_given(config.model, "model")
+        opened.refuse_unnamed("model", *(["dataset"] if dataset is None else []))
         net = build_model(config, dataset or load_data(config))
     else:
         net = copy.deepcopy(model)
@@ -216,10 +217,9 @@ def _client_store(config: Config, folder: Folder | None, ranks: Ranks) -> Client
     return ShardedStore(ranks, config.device) if ranks.world > 1 else MemoryStore()
 
 
-def new_folder(path: Path, experiment: Experiment, resolved: ResolvedEngine | None = None) -> Folder:
+def new_folder(path: Path, experiment: Experiment, resolved: ResolvedEngine) -> Folder:
     """The folder of a run that begins."""
-    config, execution = experiment.config, resolved.facts() if resolved else None
-    folder = Folder.create(path, config, is_writer(), theory=experiment.theory, execution=execution)
+    folder = Folder.create(path, experiment.config, is_writer(), theory=experiment.theory, execution=resolved.facts())
     if is_writer():
         keep_clients(folder.path, experiment)
     return folder

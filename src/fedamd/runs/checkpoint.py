@@ -47,20 +47,27 @@ def load(path: Path, device: str = "cpu") -> tuple[dict[str, Tensor], dict[str, 
     try:
         with safe_open(path, framework="pt", device="cpu") as file:
             metadata = file.metadata() or {}
-            if _FORMAT not in metadata and _OLD_FORMAT not in metadata:
+            if (header := _header(metadata)) is None:
                 raise FedamdError(f"{path} is not a checkpoint of this program")
             # cloned, since the memory of a file is not aligned as PyTorch's own is, and sums depend on that
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118  not a dict
-        facts = json.loads(metadata.get(_FORMAT) or metadata[_OLD_FORMAT])
+        facts = json.loads(header)
         if not isinstance(facts, dict):
             raise ValueError("its facts are not keys and values")
         if _FORMAT in metadata:
-            _check(tensors, facts, metadata[_FORMAT])
+            _check(tensors, facts, header)
     except FedamdError:
         raise
     except (OSError, SafetensorError, ValueError, TypeError, RecursionError) as error:
         raise FedamdError(f"the checkpoint {path} cannot be read (damaged or cut short?): {error}") from None
     return {name: tensor.to(device) for name, tensor in tensors.items()}, facts
+
+
+def _header(metadata: Mapping[str, str]) -> str | None:
+    """The facts as they are written, in this format or in one before it; None where this is something else."""
+    if _FORMAT in metadata:
+        return metadata[_FORMAT]
+    return metadata.get("facts") if metadata.get("format") == _OLD_FORMAT else metadata.get(_OLD_FORMAT)
 
 
 def tensor_digest(tensor: Tensor) -> str:

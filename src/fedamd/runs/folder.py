@@ -155,6 +155,15 @@ class Folder:
                     f"{self.path} was begun with {name} = {begun.get(name, 'as in its config')}: resume it with that"
                 )
 
+    def refuse_unnamed(self, *parts: str) -> None:
+        """Refuse to make parts from a config of an earlier version that does not tell of the objects given for them."""
+        given = self.given()
+        for name in parts:
+            if name in given:
+                raise FedamdError(
+                    f"{self.path} was begun with an object from Python, {given[name]}: give it as {name}=…"
+                )
+
     def client_store(self) -> DiskStore:
         return DiskStore(self.path / HELD)
 

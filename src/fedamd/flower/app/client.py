@@ -31,7 +31,7 @@ from fedamd.flower.app.memory import LostVersion, Memory, StaleInstruction
 from fedamd.flower.app.roles import find_role
 from fedamd.flower.app.rounding import Rounding
 from fedamd.flower.app.settings import read_settings
-from fedamd.flower.app.task import load_task
+from fedamd.flower.app.task import CLIENTS_ENGINE, load_task
 from fedamd.flower.app.wire import Answer, Instruction, read_instruction, write_answer
 from fedamd.flower.version import READS_WHOLE
 
@@ -95,7 +95,9 @@ class Participant:
         self._rounding = Rounding(settings.wire_dtype)
         self._clients = OwnData(self.samples, config.clients)
         self._algorithm: Algorithm = config.build_algorithm()
-        self._engine: Engine = make_engine("loop", config.oracle, model, data, config.micro_batch, config.precision)
+        self._engine: Engine = make_engine(
+            CLIENTS_ENGINE, config.oracle, model, data, config.micro_batch, config.precision
+        )
 
     def work(self, instruction: Instruction, folder: Path) -> Answer:
         """The reply, after what this client holds from now on has been written to its disk."""

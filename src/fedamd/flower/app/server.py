@@ -22,6 +22,7 @@ from flwr.serverapp import Grid, ServerApp
 from torch import Tensor
 
 from fedamd.engines import Engine, make_engine
+from fedamd.engines.factory import AUTO
 from fedamd.errors import FedamdError
 from fedamd.files import write_text
 from fedamd.flower.app.acknowledged import Acknowledged
@@ -30,7 +31,7 @@ from fedamd.flower.app.mailbox import Mailbox
 from fedamd.flower.app.recorder import Recorder
 from fedamd.flower.app.roster import Roster, Sizes, read_keys
 from fedamd.flower.app.settings import FederationSettings, read_settings
-from fedamd.flower.app.task import FederatedTask, load_task
+from fedamd.flower.app.task import CLIENTS_ENGINE, FederatedTask, load_task
 from fedamd.flower.metrics import Page
 from fedamd.oracles.objective import flat_parameters
 from fedamd.runs.callbacks import OfEach, configured
@@ -156,7 +157,7 @@ def _advance(
 def _folder(path: Path, config: Config) -> Folder:
     """The run's folder, new or found; a found one must be of the same run."""
     if not (path / CONFIG).exists():
-        return Folder.create(path.absolute(), config)
+        return Folder.create(path.absolute(), config, execution=_execution(config))
     folder = Folder.open(path.absolute())
     before, now = folder.config().plain(), config.plain()
     changed = sorted(key for key in before | now if key != "rounds" and before.get(key) != now.get(key))
@@ -166,6 +167,12 @@ def _folder(path: Path, config: Config) -> Folder:
             "or start it with the settings it was begun with"
         )
     return folder
+
+
+def _execution(config: Config) -> dict[str, str]:
+    """What the server knows of how gradients are computed: every client plays its own role, on its own machine."""
+    oracle = config.oracle if config.oracle != AUTO else "the fastest that each client has"
+    return {"engine": "flower", "clients_engine": CLIENTS_ENGINE, "oracle": oracle, "precision": config.precision}
 
 
 @contextlib.contextmanager

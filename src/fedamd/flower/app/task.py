@@ -23,6 +23,7 @@ from fedamd.registry import import_object
 from fedamd.runs.config import Config
 from fedamd.runs.experiment import load_data, seeded_model, share_out
 
+CLIENTS_ENGINE = "loop"  # a client of a federation is one
 Samples = tuple[Tensor, Tensor]  # inputs (n, *shape) and targets (n,)
 
 
