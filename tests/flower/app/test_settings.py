@@ -45,3 +45,10 @@ def test_names_in_lists_travel_as_words():
     flat = flatten({"metrics": ["f1", "auc"], "rounds": 2})
     assert flat == {"metrics": "f1,auc", "rounds": 2}
     assert read_settings(flat)[0].metrics == ("f1", "auc")
+
+
+def test_defaults_are_of_their_types():
+    settings = read_settings({})[1]
+    for name, field in type(settings).model_fields.items():
+        if field.annotation is float:
+            assert isinstance(getattr(settings, name), float), name

@@ -20,7 +20,7 @@ _SECTION = "federation."
 class FederationSettings(BaseModel):
     """How a federation deals with clients that are slow, silent or gone."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)  # 600 seconds are 600.0
 
     task: str = Field(
         default="fedamd.flower.app.task:from_config", description="package.module:function that gives the FederatedTask"
