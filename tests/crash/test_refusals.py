@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import subprocess
 import sys
 
 import pytest
@@ -14,6 +15,7 @@ from fedamd.errors import FedamdError
 from fedamd.runs import checkpoint
 from fedamd.runs.model_file import load_weights
 from fedamd.runs.verify import verify
+from support import PYTHONPATH
 
 SMALL = {"data": {"name": "quadratic", "samples": 2, "dimension": 3}, "clients": 4, "cohort": 2, "rounds": 2}
 PLAN = ["plan", "--clients", "100", "--cohort", "10", "--steps", "5", "--small-batch", "10", "--epsilon", "0.1"]
@@ -189,3 +191,34 @@ class TestPipes:
         if name not in ("summary.json", "checkpoint.safetensors"):  # the one is written anew, the other has a former
             with pytest.raises(FedamdError):
                 fedamd.resume(tmp_path / "run")
+
+
+# --- a disk that takes nothing more ---
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="no limit of the size of files that a test can set")
+def test_a_disk_that_takes_nothing_more(tmp_path):
+    """Whatever is written is refused by the system; full disks at every system call are in `crash faults`."""
+    fedamd.run(SMALL, out=tmp_path / "run")
+    small = [word for one in ("data.name=quadratic", "clients=4", "cohort=2") for word in ("--set", one)]
+    script = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); import fedamd.cli.main as m; m.main()"
+    for words in (
+        ["report", "run"],
+        ["plot", "run"],
+        ["run", *small, "--out", "other"],
+        ["run", *small, "--set", "client_store=disk", "--out", "another"],
+        ["compare", "--algorithms", "fedamd,fedavg", *small, "--out", "both"],
+        ["run", "--resume", "run", "--rounds", "5"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", script, *words],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": PYTHONPATH, "MPLCONFIGDIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 2, (words, done)
+        assert "error: " in done.stderr
+        assert "Traceback" not in done.stderr

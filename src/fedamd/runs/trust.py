@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from fedamd.errors import FedamdError
+from fedamd.files import sync_folder
 from fedamd.registry import is_object_path
 from fedamd.runs.sealed import read_json
+
+_LENGTH = 32  # bytes of a key
 
 
 def own_code(settings: Mapping[str, Any]) -> list[str]:
@@ -66,12 +69,26 @@ def _key() -> bytes:
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     path = Path(state) / "fedamd" / "key"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
+        if not path.exists() or path.stat().st_size != _LENGTH:
+            _make_key(path)
         return path.read_bytes()
     except OSError:
         return b""
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(secrets.token_bytes(32))
-    return path.read_bytes()
+
+
+def _make_key(path: Path) -> None:
+    """All of it at once: of several processes that need one, the first makes it and the others take that."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".key.{os.getpid()}.part")
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(secrets.token_bytes(_LENGTH))
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        os.link(new, path)
+    except FileExistsError:
+        if path.stat().st_size != _LENGTH:  # cut short by a crash: what it signed cannot be told any more
+            new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+    sync_folder(path.parent)
