@@ -107,6 +107,12 @@ def test_a_shape_that_is_none_is_refused(shape: object) -> None:
         read_answer(content, 7, Form({"delta": (torch.Size([3]), torch.float32)}, has_loss=True))
 
 
+def test_a_deadline_in_whole_seconds_is_one() -> None:
+    header = Header("run", "miner", 0, 1, 2, 0, 3, 1, 1, 60)
+    content = write_instruction(header, write_payload({"x": torch.ones(3)}, (Batches(1, 2),)))
+    assert read_instruction(content, "cpu").header.deadline == 60
+
+
 def test_what_is_no_instruction_is_refused() -> None:
     header = Header("run", "miner", 0, 1, 2, 0, 3, 1, 1, 9.0)
     content = write_instruction(header, write_payload({"x": torch.ones(3)}, (Batches(1, 2),)))

@@ -110,7 +110,7 @@ def _instruction(records: dict[str, Any], device: str) -> Instruction:
     numbers = {key.removeprefix(_NUMBER): value for key, value in record.items() if key.startswith(_NUMBER)}
     header = Header(**records["header"])
     for one in fields(Header):
-        if not isinstance(getattr(header, one.name), one.type):  # type: ignore[arg-type]
+        if not isinstance(getattr(header, one.name), (int, float) if one.type is float else one.type):  # type: ignore[arg-type]
             raise BadMessage(f"the {one.name} of an instruction is {getattr(header, one.name)!r}")
     return Instruction(
         header,
