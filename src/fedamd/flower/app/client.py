@@ -163,7 +163,7 @@ def _time_left(sent: float, deadline: float) -> float:
     if left <= 0:
         raise FedamdError(
             f"the instruction came {-left:.0f} s after its deadline: is the clock of this machine right, "
-            "or federation.deadline too short?"
+            "was its data still being loaded, or is federation.deadline too short?"
         )
     return left
 
