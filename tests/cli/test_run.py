@@ -1,13 +1,16 @@
 """`fedamd run`, `list` and `data` as a person or a script sees them."""
 
+import io
 import json
 import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from fedamd.algorithms import ALGORITHMS
+from fedamd.cli.listing import KINDS, _settings
 from fedamd.cli.main import app, main
 from fedamd.data import SOURCES
 from fedamd.errors import FedamdError
@@ -112,7 +115,7 @@ def test_rates_by_theory_are_announced_before_their_constants_are_sought(words, 
         (["run", "--set", "data.name=[b]x[/b]"], "there is no '[b]x[/b]'"),
         (["list", "algorithm"], "there is no 'algorithm' (did you mean algorithms?)"),
         (["list", "algorithms", "fedmad"], "there is no 'fedmad' (did you mean fedamd?)"),
-        (["list", "models", "mlp"], "only algorithms have settings to list"),
+        (["list", "models", "mpl"], "there is no 'mpl' (did you mean mlp?)"),
         (["data", "fetch", "nothing"], "nothing"),
     ],
 )
@@ -141,7 +144,7 @@ def test_words_that_are_no_command_end_with_code_2(words):
 # --- lists ---
 
 
-@pytest.mark.parametrize("kind", ["algorithms", "datasets", "models", "partitioners", "engines", "oracles"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_lists(kind):
     entries = json.loads(fedamd("list", kind, "--json").stdout)
     assert entries
@@ -150,11 +153,27 @@ def test_lists(kind):
     assert all(name in told for name in entries)
 
 
+def test_everything_that_can_be_named_says_what_its_settings_mean():
+    for kind, listed in KINDS.items():
+        for name, one in listed().items():
+            unsaid = [setting for setting, told in _settings(one).items() if not told["meaning"]]
+            assert unsaid == [], f"{kind} {name}"
+
+
+def test_settings_are_listed_in_sixty_columns(monkeypatch):
+    monkeypatch.setattr("fedamd.cli.listing.console", Console(width=60, file=(text := io.StringIO())))
+    fedamd("list", "samplers", "markov")
+    assert "probability that a client that is there" in text.getvalue()
+    assert max(map(len, text.getvalue().splitlines())) <= 60
+    fedamd("list", "callbacks", "csv")
+    assert "It has no settings." in " ".join(text.getvalue().split())
+
+
 def test_settings_of_a_method():
     settings = json.loads(fedamd("list", "algorithms", "fedamd", "--json").stdout)
-    assert settings["eta_l"] == "0.03"
-    assert settings["large_batch"] == "'full'"
-    assert json.loads(fedamd("list", "algorithms", "fedadam", "--json").stdout)["server"] == "'adam'"
+    assert settings["eta_l"]["default"] == "0.03"
+    assert settings["large_batch"]["default"] == "'full'"
+    assert json.loads(fedamd("list", "algorithms", "fedadam", "--json").stdout)["server"]["default"] == "'adam'"
     assert json.loads(fedamd("list", "algorithms", "--json").stdout).keys() == ALGORITHMS.keys()
 
 

@@ -170,6 +170,25 @@ def test_every_round_is_a_line_of_csv(tmp_path: Path) -> None:
     assert float(rows[-1]["gradient_samples"]) == 24
 
 
+def test_callbacks_by_name_write_into_the_runs_folder(tmp_path: Path) -> None:
+    """Three rounds, then two more: events of the resumed rounds follow those before them."""
+    accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    fedamd.run(CONFIG | {"callbacks": ["csv", "tensorboard"]}, rounds=3, out=tmp_path / "run")
+    fedamd.resume(tmp_path / "run", rounds=5)
+    events = accumulators.EventAccumulator(str(tmp_path / "run" / "tensorboard"))
+    events.Reload()
+    assert [one.step for one in events.Scalars("measured/test loss")] == [0, 1, 2, 3, 4, 5]
+    rows = list(csv.DictReader((tmp_path / "run" / "rounds.csv").read_text().splitlines()))
+    assert [row["round"] for row in rows] == ["0", "1", "2", "3", "4", "5"]
+
+
+def test_a_name_that_is_no_callback_and_a_run_without_a_folder_are_refused() -> None:
+    with pytest.raises(FedamdError, match=r"callbacks: there is no 'tensorbord' \(did you mean tensorboard\?\)"):
+        fedamd.run(CONFIG | {"callbacks": ["tensorbord"]})
+    with pytest.raises(FedamdError, match="callbacks: csv writes into the run's folder, and this run has none"):
+        fedamd.run(CONFIG | {"callbacks": ["csv"]})
+
+
 @pytest.mark.parametrize(("kind", "package"), [(WandB, "wandb"), (MLflow, "mlflow")])
 def test_what_is_not_installed_is_said(kind: type[Callback], package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)

@@ -188,7 +188,7 @@ def _run_group(
     experiments = [(build_experiment(_begun(path) or config, **objects), path) for config, path in group]
     resolved = resolve_engine(experiments[0][0])
     callbacks = [
-        configured(experiment.config) for experiment, _ in experiments
+        configured(experiment.config, path) for experiment, path in experiments
     ]  # what is wrong with one leaves no folder
     folders = dict(_opened(experiment, path, resolved) for experiment, path in experiments)
     steered = OfEach(dict(zip(folders, callbacks, strict=True)))

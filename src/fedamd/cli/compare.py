@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedamd.cli.fitting import Column, print_table
+from fedamd.cli.keys import setting
 from fedamd.cli.names import ALGORITHMS, some_of
 from fedamd.cli.show import announce_theory, console
 from fedamd.torchrun import is_writer
@@ -35,7 +36,12 @@ def command(
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a key; algorithm.… goes to every method that has it."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change a key; algorithm.… goes to every method that has it.",
+            autocompletion=setting,
+        ),
     ] = None,
     rounds: Annotated[int | None, typer.Option(help="Number of rounds T.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.markup import escape
 from rich.table import Table
 
@@ -18,10 +18,14 @@ class Column:
     cells: Sequence[str]
     rank: int = 0
     tones: Sequence[str] = ()  # a style for each cell
-    words: bool = False  # to the left, and broken into lines where it is the last that is left to save room
+    words: bool = False  # to the left
+    breaks: bool = False  # into lines, at the spaces between words, where there is no room
 
     @property
     def width(self) -> int:
+        """The least it needs."""
+        if self.breaks:
+            return max((len(word) for text in (self.heading, *self.cells) for word in text.split()), default=0)
         lines = [line for text in (self.heading, *self.cells) for line in text.splitlines()]
         return max(map(len, lines), default=0)
 
@@ -29,9 +33,11 @@ class Column:
 def print_table(columns: Sequence[Column], console: Console) -> None:
     """Print what fits; say in a line what was left out."""
     shown = fitting(columns, console.width)
-    table = Table(box=None, header_style="bold", padding=(0, _GAP, 0, 0), show_edge=False)
+    titled = any(column.heading for column in shown)
+    table = Table(box=None, header_style="bold", padding=(0, _GAP, 0, 0), show_edge=False, show_header=titled)
     for column in shown:
-        table.add_column(escape(column.heading), justify="left" if column.words else "right", overflow="fold")
+        side: JustifyMethod = "left" if column.words else "right"
+        table.add_column(escape(column.heading), justify=side, overflow="fold", no_wrap=not column.breaks)
     for index in range(len(columns[0].cells)):
         table.add_row(*(_cell(column, index) for column in shown))
     console.print(table)

@@ -1,56 +1,99 @@
-"""`fedamd list`: what can be named in a config."""
+"""`fedamd list`: what can be named in a config, and what each of it can be told."""
 
-import inspect
 import json
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from fedamd.cli import names
+from fedamd.cli.fitting import Column, print_table
 from fedamd.cli.show import console
 from fedamd.errors import FedamdError
-from fedamd.registry import choose
+from fedamd.registry import Registry, choose
 
-Entries = dict[str, str]
+
+@dataclass(frozen=True)
+class Listed:
+    """Something that can be named: what it is, and what makes it of its options."""
+
+    description: str
+    make: Callable[..., Any] | None = None  # None: it has no options
+    presets: Mapping[str, Any] | None = None
+
+
+Entries = dict[str, Listed]
 
 
 def _algorithms() -> Entries:
     from fedamd.algorithms import ALGORITHMS
 
-    return {name: method.description for name, method in ALGORITHMS.items()}
+    return {name: Listed(one.description, one.make, dict(one.presets)) for name, one in ALGORITHMS.items()}
 
 
 def _datasets() -> Entries:
     from fedamd.data import SOURCES
 
-    return {name: source.description for name, source in SOURCES.items()}
+    return {name: Listed(source.description, source.read) for name, source in SOURCES.items()}
 
 
 def _models() -> Entries:
     from fedamd.models import MODELS
 
-    return {name: model.description for name, model in MODELS.items()}
+    return {name: Listed(model.description, model.make) for name, model in MODELS.items()}
 
 
 def _partitioners() -> Entries:
     from fedamd.data import PARTITIONERS
 
-    return {name: (kind.__doc__ or "").split("\n")[0] for name, kind in PARTITIONERS.items()}
+    return {name: Listed(_first_line(kind), kind) for name, kind in PARTITIONERS.items()}
+
+
+def _samplers() -> Entries:
+    from fedamd.participation import SAMPLERS
+
+    return {name: Listed(_first_line(kind), kind) for name, kind in SAMPLERS.items()}
+
+
+def _schedules() -> Entries:
+    from fedamd.algorithms.over_rounds import ROUND_SCHEDULES
+
+    return {name: Listed(_first_line(kind), kind) for name, kind in ROUND_SCHEDULES.items()}
+
+
+def _metrics() -> Entries:
+    from fedamd.metrics import METRICS
+
+    better = {True: "more is better", False: "less is better"}
+    return {
+        name: Listed(f"{_first_line(one.compute)} ({better[one.higher_is_better]})") for name, one in METRICS.items()
+    }
+
+
+def _callbacks() -> Entries:
+    from fedamd.runs.callbacks import CALLBACKS
+
+    return {name: Listed(one.description) for name, one in CALLBACKS.items()}
+
+
+def _compressors() -> Entries:
+    from fedamd.algorithms.compressors import Identity, Quantiser, RandK
+
+    kinds = {"identity": Identity, "rand-k": RandK, "quantise": Quantiser}
+    return {name: Listed(_first_line(kind), kind) for name, kind in kinds.items()}
 
 
 def _engines() -> Entries:
     from fedamd.engines import ENGINES
 
-    return ENGINES
+    return {name: Listed(description) for name, description in ENGINES.items()}
 
 
 def _oracles() -> Entries:
     from fedamd.oracles.catalogue import ORACLES
 
-    return {name: kind.description for name, kind in ORACLES.items()}
+    return {name: Listed(kind.description) for name, kind in ORACLES.items()}
 
 
 KINDS: dict[str, Callable[[], Entries]] = {
@@ -58,6 +101,11 @@ KINDS: dict[str, Callable[[], Entries]] = {
     "datasets": _datasets,
     "models": _models,
     "partitioners": _partitioners,
+    "samplers": _samplers,
+    "schedules": _schedules,
+    "metrics": _metrics,
+    "callbacks": _callbacks,
+    "compressors": _compressors,
     "engines": _engines,
     "oracles": _oracles,
 }
@@ -72,40 +120,55 @@ def command(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="An algorithm: show its settings, their defaults and what they are.",
+            help="One of these: show its settings, their defaults and what they are.",
             autocompletion=names.one_of(names.ALGORITHMS),
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
-    """List algorithms, datasets, models, partitioners, engines or oracles."""
-    listed = choose(KINDS, kind, "list")
-    if name is not None and kind != "algorithms":
-        raise FedamdError(f"list {kind} {name}: only algorithms have settings to list")
-    entries = listed() if name is None else _settings(name)
+    """List what can be named in a config, or the settings of one of these."""
+    entries = choose(KINDS, kind, "list")()
+    if name is None:
+        _show({entry: {"": one.description} for entry, one in entries.items()}, as_json, flat=True)
+    else:
+        one = _found(kind, name, entries)
+        _show(_settings(one), as_json, without=f"{name}: {one.description}. It has no settings.")
+
+
+def _found(kind: str, name: str, entries: Entries) -> Listed:
+    if ":" in name and kind == "algorithms":
+        from fedamd.algorithms import ALGORITHMS
+
+        own = ALGORITHMS.find(name, "list algorithms")
+        return Listed(own.description, own.make, dict(own.presets))
+    try:
+        return Registry(kind, entries).find(name, f"list {kind}") if ":" not in name else entries[name]
+    except KeyError:
+        raise FedamdError(f"list {kind} {name}: only algorithms of one's own can be listed") from None
+
+
+def _settings(one: Listed) -> dict[str, dict[str, str]]:
+    from fedamd.options import options_of
+
+    options = options_of(one.make, one.presets) if one.make is not None else []
+    return {option.name: {"default": option.default, "meaning": option.meaning} for option in options}
+
+
+def _show(rows: dict[str, dict[str, str]], as_json: bool, flat: bool = False, without: str = "") -> None:
+    """Names down, what is told of them across; the last column is words, broken into lines where they are many."""
     if as_json:
-        typer.echo(json.dumps(entries))
+        told = {name: next(iter(row.values())) if flat or len(row) == 1 else row for name, row in rows.items()}
+        typer.echo(json.dumps(told))
         return
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    meanings = {} if name is None else _meanings(name)
-    for entry, description in entries.items():
-        table.add_row(
-            f"[bold]{entry}[/]", escape(description), *([escape(meanings[entry])] if entry in meanings else [])
-        )
-    console.print(table)
+    if not rows:
+        console.print(without, highlight=False)
+        return
+    headings = list(next(iter(rows.values())))
+    columns = [Column("setting" if not flat else "", list(rows), words=True, tones=["bold"] * len(rows))]
+    columns += [Column(heading, [row[heading] for row in rows.values()], words=True, breaks=heading in ("", "meaning"))
+                for heading in headings]  # fmt: skip
+    print_table(columns, console)
 
 
-def _settings(name: str) -> Entries:
-    from fedamd.algorithms import ALGORITHMS
-
-    method = ALGORITHMS.find(name, "list algorithms")
-    presets = dict(method.presets)
-    options = inspect.signature(method.make).parameters.values()
-    return {one.name: f"{presets.get(one.name, one.default)!r}" for one in options}
-
-
-def _meanings(name: str) -> Entries:
-    from fedamd.algorithms import ALGORITHMS
-
-    meanings: Entries = getattr(ALGORITHMS.find(name, "list algorithms").make, "parameters", {})
-    return meanings
+def _first_line(thing: Any) -> str:
+    return (thing.__doc__ or "").strip().split("\n")[0].rstrip(".")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedamd.cli.keys import setting
 from fedamd.cli.names import DEVICES, ENGINES, ORACLES, one_of
 from fedamd.cli.show import announce_theory, closing_table
 from fedamd.errors import FedamdError
@@ -29,7 +30,10 @@ def command(
         Path | None, typer.Argument(help="A TOML file; without one, FedAMD trains on embedded digits.")
     ] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key, as in algorithm.eta_l=0.03.")
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Change a key, as in algorithm.eta_l=0.03.", autocompletion=setting
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The run's folder (default: a new one under runs/).")] = None,
     resumed: Annotated[

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from fedamd.cli.fitting import Column, print_table
+from fedamd.cli.keys import setting
 from fedamd.cli.show import announce_theory, console
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ def command(
         typer.Option("--grid", metavar="KEY=V,V,…", help='A key and its values, or KEY=["V", "V"]; give several.'),
     ] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key for all points.")
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a key for all points.", autocompletion=setting),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The sweep's folder; a sweep begun in it is continued.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")] = False,

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from fedamd.cli.keys import setting
 from fedamd.cli.show import console
 
 
@@ -28,7 +29,8 @@ def command(
         typer.Option("--search", metavar="KEY=log:LOW:HIGH", help="Search this key too; also linear and choice:A,B."),
     ] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key for all trials.")
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a key for all trials.", autocompletion=setting),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The tuning's folder; a tuning begun in it is continued.")] = None,
 ) -> None:

@@ -137,7 +137,12 @@ def find(name: str, path: str | Path | None = None) -> tuple[Path, Layout] | Non
     return None
 
 
-def read_cifar(name: str, obtain: str, path: str | None = None, augment: str | None = None) -> Dataset:
+def read_cifar(
+    name: str,
+    obtain: str,
+    path: str | None = None,  # a folder that has the files; else they are looked for
+    augment: str | None = None,  # "flip-crop": pictures are flipped and shifted anew whenever they are drawn
+) -> Dataset:
     """The data set, each colour with mean 0 and standard deviation 1; `path` is a folder that has its files.
 
     augment = "flip-crop" trains on random crops with a border of 4 black pixels, mirrored half of the time.

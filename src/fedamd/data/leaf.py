@@ -20,11 +20,11 @@ from fedamd.errors import FedamdError
 
 
 def read_leaf(
-    path: str,
-    shape: Sequence[int] | None = None,
-    classes: int | None = None,
-    test_share: float | None = None,
-    name: str = "leaf",
+    path: str,  # the folder the data is in
+    shape: Sequence[int] | None = None,  # of one input, where the file has rows of numbers
+    classes: int | None = None,  # how many there are, where not all labels occur
+    test_share: float | None = None,  # of every user's samples, kept for the test where there is no folder test
+    name: str = "leaf",  # what the data set is called
 ) -> Dataset:
     """The data set in the folder `path`; inputs are brought into `shape`, where one is given.
 

@@ -14,7 +14,11 @@ from fedamd.errors import FedamdError
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".webp")
 
 
-def read_pictures(path: str, size: int | None = None, test_share: float | None = None) -> Dataset:
+def read_pictures(
+    path: str,  # the folder the pictures are in
+    size: int | None = None,  # the side that pictures are scaled to
+    test_share: float | None = None,  # of every class, kept for the test where there is no folder test
+) -> Dataset:
     """`path`/train/CLASS/*.png and `path`/test/CLASS/*.png; or `path`/CLASS/*.png, of which a share is held out.
 
     All pictures have one size, or are brought to `size` × `size` pixels. Colours are 0 … 1.

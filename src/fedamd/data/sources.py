@@ -129,13 +129,13 @@ def _cifar(name: str, train: int = 50_000, test: int = 10_000) -> Source:
 
 
 def _read_csv(
-    path: str,
-    target: str,
-    client: str | None = None,
-    columns: Sequence[str] | None = None,
-    test_path: str | None = None,
-    test_share: float | None = None,
-    classes: int | None = None,
+    path: str,  # the file the data is in
+    target: str,  # the column to predict
+    client: str | None = None,  # the column that says whose sample it is; else a partition deals the samples out
+    columns: Sequence[str] | None = None,  # the columns that are inputs; all others by default
+    test_path: str | None = None,  # a file of test samples
+    test_share: float | None = None,  # of every client's samples, kept for the test where no test samples are given
+    classes: int | None = None,  # how many there are, where not all labels occur; 0: whole numbers are to be predicted
 ) -> Dataset:
     """A CSV file: see `assemble.dataset_of`."""
     return dataset_of(
@@ -150,7 +150,12 @@ def _read_csv(
     )
 
 
-def _read_npz(path: str, test_share: float | None = None, classes: int | None = None, tokens: bool = False) -> Dataset:
+def _read_npz(
+    path: str,  # the file the data is in
+    test_share: float | None = None,  # of every client's samples, kept for the test where no test samples are given
+    classes: int | None = None,  # how many there are, where not all labels occur
+    tokens: bool = False,  # whole numbers among the inputs are tokens, and stay whole
+) -> Dataset:
     """An NPZ file: see `files.read_npz`."""
     named = Path(path).stem
     return dataset_of(_ending(path, ".npz"), test_share=test_share, classes=classes, tokens=tokens, name=named)

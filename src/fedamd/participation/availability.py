@@ -77,7 +77,7 @@ class TraceSampler(AvailableSampler):
     A client that the file does not name is never there; during the start-up (round −1) all that it names are.
     """
 
-    path: str
+    path: str  # of the file
 
     def __post_init__(self) -> None:
         read_trace(Path(self.path))  # a mistake in it is told before anything runs

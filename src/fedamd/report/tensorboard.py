@@ -42,6 +42,10 @@ class TensorBoardListener:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Everything is on disk when this returns."""
         if self._writer is not None:
             self._writer.close()
 

@@ -82,7 +82,7 @@ def run(
         experiment = build_experiment(settled, **objects)
         resolved = resolve_engine(experiment, engine, oracle)
         _check_store(settled, out is not None, ranks)  # what cannot run leaves no folder behind
-        callbacks = [*configured(experiment.config), *callbacks]
+        callbacks = [*configured(experiment.config, Path(out) if out is not None else None), *callbacks]
         folder = new_folder(Path(out), experiment, resolved) if out is not None else None
     return _trained(experiment, resolved.engine, ranks, folder, listen, callbacks, progress)
 
@@ -118,7 +118,7 @@ def resume(
         experiment = build_experiment(config, dataset=dataset, model=model, algorithm=algorithm)
         resolved = resolve_engine(experiment, engine, oracle)
         _check_store(config, True, ranks)
-        callbacks = [*configured(experiment.config), *callbacks]
+        callbacks = [*configured(experiment.config, opened.path), *callbacks]
     return _trained(experiment, resolved.engine, ranks, opened, listen, callbacks, progress)
 
 

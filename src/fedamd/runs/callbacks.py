@@ -7,13 +7,15 @@ resumed run has too, so callbacks need no memory of their own.
 
     fedamd.run(config, callbacks=[EarlyStopping("accuracy", patience=20), Budget(max_gradients=10_000_000)])
 
-In a config, `callbacks = ["package.module:object"]` names one's own, and the section [stop] has what is here.
+In a config, `callbacks = ["tensorboard", "package.module:object"]` names those in `CALLBACKS` or one's own, and the
+section [stop] says when to end.
 """
 
 import csv
 import importlib
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ from fedamd.runs.run import Run
 from fedamd.runs.session import Sink as Callback
 from fedamd.torchrun import is_writer, processes
 
-__all__ = ["Budget", "CSVLog", "Callback", "EarlyStopping", "MLflow", "StopAt", "WandB"]
+__all__ = ["CALLBACKS", "Budget", "CSVLog", "Callback", "EarlyStopping", "MLflow", "StopAt", "TensorBoard", "WandB"]
 
 
 class StopAt(Callback):
@@ -234,9 +236,44 @@ class Guarded(Callback):
             tell()
 
 
-def configured(config: Config) -> list[Callback]:
-    """The callbacks a config asks for: what [stop] says, and one's own."""
-    stop, found = config.stop, [_own(path) for path in config.callbacks]
+class TensorBoard(Callback):
+    """Every round as TensorBoard events in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        from fedamd.report.tensorboard import TensorBoardListener  # the pages' numbers, under the same names
+
+        self._listener = TensorBoardListener(folder)
+
+    def recorded(self, run: Run, record: Record) -> None:
+        if is_writer():
+            self._listener(run, record)
+
+    def end(self, run: Run, status: str) -> None:  # noqa: ARG002
+        self._listener.close()
+
+
+@dataclass(frozen=True)
+class NamedCallback:
+    """A callback that a config can name; those that write files do so in the run's folder."""
+
+    description: str
+    make: Callable[[Path], Callback]
+    needs_folder: bool = False
+
+
+CALLBACKS: dict[str, NamedCallback] = {
+    "csv": NamedCallback("a line of rounds.csv for every round", lambda folder: CSVLog(folder / "rounds.csv"), True),
+    "tensorboard": NamedCallback(
+        "TensorBoard events, in the folder tensorboard", lambda folder: TensorBoard(folder / "tensorboard"), True
+    ),
+    "wandb": NamedCallback("Weights & Biases, as its environment variables say", lambda _: WandB()),
+    "mlflow": NamedCallback("MLflow, as its environment variables say", lambda _: MLflow()),
+}
+
+
+def configured(config: Config, folder: Path | None = None) -> list[Callback]:
+    """The callbacks a config asks for: what [stop] says, those it names, and one's own."""
+    stop, found = config.stop, [_named(name, folder) for name in config.callbacks]
     if stop.target is not None:
         name, higher = _watched(config, "accuracy")
         found.append(StopAt(stop.target, name, higher))
@@ -255,6 +292,17 @@ def _watched(config: Config, usual: str) -> tuple[str, bool]:
     first = next(iter(config.metrics), usual).rpartition(":")[2]
     name = (config.stop.metric or first).rpartition(":")[2]
     return name, choose(directions, name, "stop.metric")
+
+
+def _named(name: str, folder: Path | None) -> Callback:
+    if ":" in name:
+        return _own(name)
+    one = choose(CALLBACKS, name, "callbacks")
+    if one.needs_folder and folder is None:
+        raise FedamdError(
+            f"callbacks: {name} writes into the run's folder, and this run has none: give it one with out"
+        )
+    return one.make(folder or Path())
 
 
 def _own(path: str) -> Callback:

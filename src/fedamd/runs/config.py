@@ -111,7 +111,9 @@ class Config(BaseModel):
     )
     evaluate_clients_every: int | None = Field(default=None, ge=1, description="rounds between tests on every client")
     stop: Stop = Field(default=Stop(), description="when to end early")
-    callbacks: tuple[str, ...] = Field(default=(), description="one's own, as package.module:object")
+    callbacks: tuple[str, ...] = Field(
+        default=(), description="told of every round: of `fedamd list callbacks`, or one's own"
+    )
     checkpoint_every: int = Field(default=10, ge=1, description="rounds between two checkpoints")
 
     engine: Literal["auto", "loop", "vector", "distributed"] = Field(

@@ -125,7 +125,7 @@ def _lead(mailbox: Mailbox, config: Config, settings: FederationSettings, folder
     if settings.metrics_port:
         page.serve(settings.metrics_port)
     recorder = Recorder(folder, engine, acknowledged, page)
-    session = Session([run], engine, [recorder, OfEach({run: configured(config)})])
+    session = Session([run], engine, [recorder, OfEach({run: configured(config, folder.path)})])
     with session.opened():  # Ctrl-C waits for the end of a round
         if run.live:
             _gather(roster, config, settings)
