@@ -13,7 +13,7 @@ from collections.abc import Callable
 import torch
 
 from fedamd import Dataset
-from fedamd.runs.api import choice_for
+from fedamd.runs.api import resolve_engine
 from fedamd.runs.config import load_config
 from fedamd.runs.experiment import Experiment, build_experiment
 
@@ -52,7 +52,7 @@ def main() -> None:
     print(f"{told.samples} samples of {told.clients} clients, {torch.get_num_threads()} threads of PyTorch")
     for model in told.models:
         experiment = prepared(model, told.clients, told.samples, told.metrics)
-        engine, x, evaluation = choice_for(experiment).engine, experiment.x0, experiment.evaluation
+        engine, x, evaluation = resolve_engine(experiment).engine, experiment.x0, experiment.evaluation
 
         def ordinary() -> None:
             engine.evaluate([x])  # noqa: B023  called before the next model

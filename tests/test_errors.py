@@ -18,6 +18,7 @@ from fedamd.errors import UserCodeError, at_work, described, round_named
 from fedamd.flower.local.inprocess import run_in_process
 from fedamd.flower.local.launch import read_app
 from fedamd.participation import Sampler
+from support import torchrun
 
 BAD = 13.0  # the input of the one sample that nobody can work with: client 3 has it
 
@@ -327,6 +328,18 @@ def test_the_command_line_prints_one_sentence_and_with_debug_the_calls(tmp_path,
         assert "Traceback" in shown
         assert 'raise ArithmeticError("too steep")' in shown
         assert shown.endswith(plain)
+
+
+@pytest.mark.slow
+def test_in_several_processes_all_end_with_the_sentence(tmp_path):
+    config = written(tmp_path, "own_steep")
+    config.write_text(config.read_text().partition("[federation]")[0])
+    process = torchrun(2, "-m", "fedamd", "--debug", "run", str(config), "--out", str(tmp_path / "run"))
+    _, errors = process.communicate(timeout=240)
+    assert process.returncode != 0
+    assert "as worker in round 0, stage 0: ArithmeticError: too steep" in errors
+    assert "own_steep.py, line 10" in errors
+    assert "another process of this run was lost" not in errors
 
 
 @pytest.mark.usefixtures("user_modules")

@@ -1,7 +1,9 @@
 """The shape of the code: short files, no cycle between packages, one place that drives runs; a guide that runs."""
 
 import ast
+import importlib
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import fedamd
@@ -92,3 +94,14 @@ def test_the_guide_to_methods_runs_as_printed(capsys):
     assert len(blocks) >= 3
     exec(compile("\n".join(blocks), "extending.md", "exec"), {"__name__": "extending"})
     assert 0 < float(capsys.readouterr().out.splitlines()[-1]) <= 1
+
+
+def test_scripts_import_what_there_is():
+    """Benchmarks and examples are run by hand: a name that has moved would go unnoticed."""
+    for room in ("benchmarks", "examples"):
+        for path in sorted((ROOT.parents[1] / room).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "fedamd":
+                    module = importlib.import_module(node.module)
+                    missing = [one.name for one in node.names if not hasattr(module, one.name)]
+                    assert [name for name in missing if not find_spec(f"{node.module}.{name}")] == [], path

@@ -70,17 +70,17 @@ def _take_gpu(local_rank: int) -> None:
 @contextmanager
 def in_step(ranks: Ranks) -> Iterator[None]:
     """A mistake that one rank finds in this block is every rank's: none is left waiting for the others."""
-    sentence = None
+    own: FedamdError | None = None
     try:
         yield
     except FedamdError as error:
         if ranks.world == 1:
             raise
-        sentence = str(error)
+        own = error
     if ranks.world > 1:
-        for found in _gather_json(sentence):
+        for found in _gather_json(own and str(own)):
             if found is not None:
-                raise FedamdError(found)
+                raise FedamdError(found) from own
 
 
 class DistributedEngine(Engine):
