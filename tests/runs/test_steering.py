@@ -1,5 +1,6 @@
 """Runs that are steered: samplers, schedules and simulated devices, on every engine, resumed, and in lockstep."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -137,3 +138,36 @@ def test_mistakes_are_told_before_anything_runs(changes: dict[str, Any], sentenc
     with pytest.raises(FedamdError, match=sentence):
         fedamd.run(CONFIG, out=tmp_path / "run", **changes)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_trace_with_unknown_clients_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "trace.csv").write_text("client,from,to\n0,0,9\n8,0,9\n")
+    with pytest.raises(FedamdError, match=r"trace\.csv names client 8, but the clients are 0 … 7"):
+        fedamd.run(CONFIG, out=tmp_path / "run", sampler={"name": "trace", "path": str(tmp_path / "trace.csv")})
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_unknown_metric_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(FedamdError, match=r"metrics: there is no 'maee' \(did you mean mae\?\)"):
+        fedamd.run(CONFIG, out=tmp_path / "run", metrics=["maee"])
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_schedule_that_turns_negative_is_named_and_the_run_kept_at_its_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Below 0 from round 6 on: the checkpoint after four rounds stays, and a mended schedule goes on from there."""
+    module = tmp_path / "own_schedules.py"
+    module.write_text("def falling(t):\n    return 1.0 - t / 5.5\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    changes = {"schedules": {"eta_l": "own_schedules:falling"}}
+    with pytest.raises(
+        FedamdError, match=r"schedules\.eta_l gave -0\.09.* for round 6: a factor is a finite number above 0"
+    ):
+        fedamd.run(CONFIG, out=tmp_path / "run", **changes)
+    monkeypatch.setattr(sys.modules["own_schedules"], "falling", lambda t: max(1.0 - t / 5.5, 0.01))
+    resumed = fedamd.resume(tmp_path / "run")
+    whole = fedamd.run(CONFIG, **changes)
+    assert [record.round for record in resumed.metrics] == list(range(-1, 9))
+    assert torch.equal(resumed.x, whole.x)
+    sys.modules.pop("own_schedules")

@@ -79,7 +79,9 @@ class Experiment:
     def __post_init__(self) -> None:
         """What steers and measures is built with the rest, so that a mistake in it is told before anything runs."""
         check_scheduled(self.algorithm, self.schedules)
-        _ = self.federation, self.simulated_time, self.evaluation
+        _ = self.simulated_time, self.evaluation
+        sampler = self.federation.sampler
+        sampler.cohort(0, self.config.seed, self.config.cohort, self.clients.sizes)  # it may know other clients
         if self.config.evaluate_clients_every is not None and self.tests is None:
             raise FedamdError(
                 "evaluate_clients_every needs test samples that belong to clients, and the data set has none: "
