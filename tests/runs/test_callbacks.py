@@ -203,6 +203,7 @@ def test_weights_and_biases_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(tmp_path.glob("wandb/offline-run-*/*.wandb"))
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what MLflow itself uses
 def test_mlflow_in_a_local_folder(tmp_path: Path) -> None:
     mlflow = pytest.importorskip("mlflow", reason="mlflow is not installed")
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
