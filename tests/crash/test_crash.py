@@ -46,4 +46,14 @@ def test_kills():
 
 @pytest.mark.slow
 def test_damaged_files():
-    assert crash("mutations", 400)["mutations"] == 400
+    assert crash("mutations", 402)["mutations"] == 402
+
+
+@pytest.mark.slow
+def test_malformed_inputs():
+    assert crash("malformed", 660)["inputs"] == 660
+
+
+@pytest.mark.slow
+def test_races():
+    assert crash("races", 18)["processes"] == 76

@@ -110,6 +110,26 @@ def test_more_rounds_can_be_added(federation: Make) -> None:
     assert same(one.lead(), simulate(config(HELD, rounds=6)))
 
 
+@pytest.mark.filterwarnings("ignore:going on from the checkpoint before")
+@pytest.mark.parametrize("algorithm", [HELD, {"name": "scaffold", "steps": 2}], ids=["fedamd", "scaffold"])
+def test_a_server_whose_last_checkpoint_is_damaged_goes_on_from_the_one_before(
+    federation: Make, algorithm: dict[str, Any]
+) -> None:
+    """It dies when a client has worked in a round after that checkpoint; the client still has the version before."""
+    raw = config(algorithm, rounds=6)
+    one = federation(raw)
+    for when in range(1, 6):
+        one.grid.faults = {(when, client): killing for client in range(4)}
+        with pytest.raises(Killed):
+            one.lead()
+        one.grid._replies.clear()
+        (one.folder / CHECKPOINT).write_bytes(b"cut short")
+    one.grid.faults = {}
+    run = one.lead()
+    assert same(run, simulate(raw))
+    assert sum(record.extras.get("lost", 0) for record in run.records) == 0
+
+
 def test_a_folder_with_another_run_is_left_alone(federation: Make) -> None:
     one = federation(config())
     one.lead()
