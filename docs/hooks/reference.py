@@ -18,12 +18,11 @@ from fedamd.algorithms.over_rounds import ROUND_SCHEDULES
 from fedamd.cli.main import app
 from fedamd.data import PARTITIONERS, SOURCES
 from fedamd.models import MODELS
+from fedamd.options import GIVEN, meanings_of
 from fedamd.participation import SAMPLERS
 from fedamd.runs.config import Config
 
 SETTINGS = re.compile(r"^\| `(?P<name>\w+)` \|[^|]*\| (?P<meaning>[^|]+) \|$", re.MULTILINE)  # a row of a table
-FIELD = re.compile(r"^    (?P<name>\w+): [^#\n]*?(?:  # (?P<meaning>.*))?$", re.MULTILINE)
-GIVEN = ("dataset", "clients", "seed", "targets")  # what a thing is given by the run, not by the config
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -99,18 +98,7 @@ def _run_keys() -> Iterator[tuple[str, str, str, str]]:
 def meaning(owner: Callable[..., Any], name: str) -> str:
     """What a key means: from its description, the comment behind it, or a table of shared settings."""
     described = owner.model_fields[name].description if owner is Config else None
-    described = described or getattr(owner, "parameters", {}).get(name)
-    return described or _comments(owner).get(name) or _shared_settings().get(name, "")
-
-
-def _comments(owner: Callable[..., Any]) -> dict[str, str]:
-    """The comments behind a class's fields, its parents' too, or behind a function's arguments."""
-    found: dict[str, str] = {}
-    for one in reversed(owner.__mro__ if isinstance(owner, type) else [inspect.unwrap(owner)]):
-        if one.__module__.startswith("fedamd"):
-            fields = FIELD.finditer(inspect.getsource(one))
-            found |= {field["name"]: field["meaning"] for field in fields if field["meaning"]}
-    return found
+    return described or meanings_of(owner).get(name) or _shared_settings().get(name, "")
 
 
 @cache
