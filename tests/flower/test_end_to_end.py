@@ -60,7 +60,7 @@ def test_a_model_of_ten_million_parameters_goes_through(plain: Loopback, tmp_pat
 
 
 def test_compressed_replies_are_counted_compressed(plain: Loopback, tmp_path: Path) -> None:
-    raw = raw_config({"name": "vr-marina", "compressor": "rand-k", "fraction": 0.2})
+    raw = raw_config({}) | {"algorithm": {"name": "vr-marina", "compressor": "rand-k", "fraction": 0.2}}
     runner = Runner(plain, tmp_path / "run")
     assert run_on(runner.link(), tmp_path / "a.toml", runner.settings(raw)) == "finished:completed"
     reference = simulate(raw)

@@ -366,3 +366,9 @@ def test_the_run_stops_with_a_sentence_below_the_quorum_and_goes_on_when_started
     with pytest.raises(FedamdError, match="round 1: 2 of 3 clients replied in 1 attempts, fewer than min_replies = 3"):
         one.lead()
     assert same(one.lead(), simulate(raw))
+
+
+def test_clients_take_the_default_deadline(federation: Make) -> None:
+    one = federation(config())
+    del one.settings["federation.deadline"]
+    assert same(one.lead(), simulate(config()))

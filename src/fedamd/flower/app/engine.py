@@ -240,7 +240,7 @@ class FlowerEngine(Engine):
             number=parcel.number,
             accepted=self._acknowledged.accepted(parcel.client),
             durable=self._acknowledged.durable(parcel.client),
-            deadline=self._settings.deadline,
+            deadline=float(self._settings.deadline),  # clients take no whole number for it
         )
 
     def _receive(self, parcel: Parcel, reply: Message | None, accepted: Accepted) -> None:

@@ -26,7 +26,7 @@ class FederationSettings(BaseModel):
         default="fedamd.flower.app.task:from_config", description="package.module:function that gives the FederatedTask"
     )
     folder: str = Field(default="runs/federation", description="where the server keeps the records of the run")
-    deadline: float = Field(default=600, gt=0, description="seconds the clients have to answer an exchange")
+    deadline: float = Field(default=600.0, gt=0, description="seconds the clients have to answer an exchange")
     close_at: float = Field(
         default=1, gt=0, le=1, description="share of accepted replies at which an exchange closes; 1 waits for all"
     )
