@@ -66,7 +66,7 @@ def parallel(places: Sequence[Place], keys: Sequence[str], measure: Measure) -> 
     }
     return Parallel(
         title="Settings and what came of them",
-        note="A line is a setting, the darker the better; the best is on top of the last axis. Dashed: diverged.",
+        note="A line is a setting, the stronger its colour the better; the best is on top. Dashed: diverged.",
         axes=[*({"label": short(key), "ticks": scale.ticks()} for key, scale in scales.items()), judged],
         lines=[
             {
