@@ -77,9 +77,14 @@ def test_looking_runs_nobodys_code(slot, place):
         assert not (place / "trace").exists(), words
     try:
         with watch_server(place / "all" / "run", 0) as server:
-            Thread(target=server.serve_forever, daemon=True).start()
-            urllib.request.urlopen(address(server)).read()
-            server.shutdown()
+            serving = Thread(target=server.serve_forever)
+            serving.start()
+            try:
+                with urllib.request.urlopen(address(server)) as answer:
+                    answer.read()
+            finally:
+                server.shutdown()
+                serving.join()
     except (FedamdError, OSError):
         pass
     assert not (place / "trace").exists()
