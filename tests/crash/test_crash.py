@@ -36,7 +36,7 @@ def test_power_cuts():
 
 @pytest.mark.slow
 def test_faults_of_the_disk():
-    assert crash("faults", 300)["faults"] == 300
+    assert crash("faults", 120)["faults"] == 120
 
 
 @pytest.mark.slow
@@ -46,7 +46,7 @@ def test_kills():
 
 @pytest.mark.slow
 def test_damaged_files():
-    assert crash("mutations", 402)["mutations"] == 402
+    assert crash("mutations", 201)["mutations"] == 201
 
 
 @pytest.mark.slow
