@@ -10,6 +10,9 @@ BIN := $(VENV)/bin
 # bytecode is left to the first import: most of what PyTorch brings is never imported
 PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 OUT := runs/first-$(shell date +%Y%m%d-%H%M%S)
+NATIVE := src/fedamd/oracles/native
+BUILD := $(CURDIR)/$(BIN)/python -c 'import build; build.build_best()'
+NEEDED := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")
 # two test processes share the cores: one thread each keeps them out of each other's way
 TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
@@ -48,7 +51,10 @@ $(VENV)/.venv:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
+# the compiler works while pip does; where there is none, the installation says so
 $(VENV)/.run: $(VENV)/.venv pyproject.toml setup.py constraints.txt
+	$(BIN)/python -c '$(NEEDED)' >$(VENV)/needed.txt
+	(cd $(NATIVE) && $(BUILD) 2>/dev/null || true) & $(PIP) --requirement $(VENV)/needed.txt; wait
 	$(PIP) --editable .
 	touch $@
 

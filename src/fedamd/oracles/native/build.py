@@ -99,10 +99,11 @@ def library_name(level: Level) -> str:
 
 
 def build_best(folder: Path = FOLDER) -> Path:
-    """Compiles the library this CPU is best served with."""
+    """Compiles the library this CPU is best served with, unless it is there: its name tells what it was built from."""
     if not runnable():
         raise BuildError(f"the kernels know no CPU of this kind ({platform.machine()})")
-    return build(runnable()[0], folder)
+    library = folder / library_name(runnable()[0])
+    return library if library.exists() else build(runnable()[0], folder)
 
 
 def build_all(folder: Path = FOLDER) -> list[Path]:
