@@ -2,7 +2,7 @@
 
     python benchmarks/tuning.py [digits | fashion-mnist] [--trials 12] [--seeds 3]
 
-The grid is that of the paper for η_l beside four of η_s; tuning gets two thirds as many trials, in one
+The grid is six η_l by three η_s; tuning gets two thirds as many trials, in one
 batch, from the same ranges. Both choose on one seed; what they chose is then run on fresh seeds, in the same way, and
 the mean of the last five evaluations compared. Prints JSON.
 """

@@ -3,11 +3,15 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
+
+import fedamd
 from fedamd.report.content import (
     page_sections,
     page_status,
     page_subtitle,
     page_title,
+    repeat,
     role_bars,
 )
 from fedamd.report.page import Bars, Curves, Facts, Text
@@ -37,13 +41,22 @@ def test_sections(trained: Train) -> None:
     runs = read_runs([trained("a")])
     kinds = [type(section).__name__ for section in page_sections(runs)]
     assert kinds == ["Facts", "Text", "Curves", "Bars", "Bars", "Text", "Text"]  # one method is compared with none
-    facts, repeat = page_sections(runs)[:2]
+    facts, again = page_sections(runs)[:2]
     assert isinstance(facts, Facts)
     told = dict(facts.facts)
     assert (told["outcome"], told["rounds"], told["clients' replies"]) == ("finished", "4", "all 12")
     assert told["final accuracy"] == f"{100 * runs[0].records[-1].metrics['accuracy']:.2f}%"
-    assert isinstance(repeat, Text)
-    assert repeat.parts == [("Command", f"fedamd run {runs[0].path}/config.toml")]
+    assert isinstance(again, Text)
+    assert again.parts == [("Command", f"fedamd run {runs[0].path}/config.toml")]
+
+
+def test_a_run_with_objects_is_repeated_from_python(tmp_path: Path) -> None:
+    data = fedamd.Dataset.of(torch.eye(6), torch.tensor([0, 1] * 3), name="mine")
+    model = torch.nn.Linear(6, 2)
+    settings = {"clients": 2, "cohort": 1, "rounds": 1, "partition": {"name": "iid"}}
+    fedamd.run(settings, dataset=data, model=model, out=tmp_path / "own")
+    (told,) = repeat(read_runs([tmp_path / "own"])).parts
+    assert told == ("Command", f'fedamd.run("{tmp_path}/own/config.toml", dataset=…, model=…)')
 
 
 def test_how_many_clients_failed_is_said_first(trained: Train) -> None:

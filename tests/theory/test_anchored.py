@@ -40,7 +40,7 @@ def test_an_old_cache_corrects_less() -> None:
 
 
 def test_anchors_are_advised_only_where_they_pay() -> None:
-    """Miners renew the cache for free; an anchor's batch of a single sample's price is worth it against great noise."""
+    """Miners renew the cache for free here, and no p does better than what is advised."""
     assert advise(PROBLEM, 0.4, Rates(0.001, 1.0)).refresh == "miners"
     for p in (0.1, 0.5, 0.9):
         own = with_refresh(PROBLEM, 0.4, Rates(0.001, 1.0), p)

@@ -105,14 +105,22 @@ def _simulated(runs: Sequence[StoredRun]) -> str:
 
 
 def repeat(runs: Sequence[StoredRun]) -> Text:
-    """The commands that play the same runs again."""
-    commands = [f"fedamd run {shlex.quote(str(run.path / CONFIG))}" for run in runs]
-    given = any("given" in section.options for run in runs for section in (run.config.data, run.config.model))
-    note = "An object that was given from Python has to be given again there: fedamd.run(config, dataset=…)."
-    several = f"{len(commands)} commands" if len(commands) > 1 else "Command"
+    """What plays the same runs again: a command, or a call from Python where objects have to be given."""
+    told = [_again(run) for run in runs]
+    objects = any(one.startswith("fedamd.run(") for one in told)
     return Text(
-        title="How to repeat it", note=note if given else "", parts=[(several, "\n".join(commands))], open=len(runs) < 6
+        title="How to repeat it",
+        note="… stands for the object that was given from Python." if objects else "",
+        parts=[(f"{len(told)} commands" if len(told) > 1 else "Command", "\n".join(told))],
+        open=len(runs) < 6,
     )
+
+
+def _again(run: StoredRun) -> str:
+    config, path = run.config, str(run.path / CONFIG)
+    sections = {"dataset": config.data, "model": config.model, "algorithm": config.algorithm}
+    given = [f"{word}=…" for word, section in sections.items() if "given" in section.options]
+    return f"fedamd.run({', '.join([json.dumps(path), *given])})" if given else f"fedamd run {shlex.quote(path)}"
 
 
 def curve_section(curves: Sequence[Curve], target: float | None, against: Sequence[str] = USUAL) -> Curves:
