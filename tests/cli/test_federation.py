@@ -171,7 +171,8 @@ def test_a_local_run_goes_on_with_what_its_clients_held(tmp_path: Path, config: 
 @pytest.mark.slow
 @pytest.mark.flower
 def test_a_local_run_that_is_told_to_end_leaves_nothing_behind(tmp_path: Path, config: Path) -> None:
-    with Command(tmp_path, "run", str(config), "--local", "--out", str(tmp_path / "out")) as run:
+    endless = ["--set", "rounds=100000"]
+    with Command(tmp_path, "run", str(config), "--local", "--out", str(tmp_path / "out"), *endless) as run:
         run.wait_until(lambda: list(tmp_path.glob("fedamd-federation-*/logs/client-2.log")))
         (mark,) = (word_of(path.parent) for path in tmp_path.glob("fedamd-federation-*/mark"))
         assert len(processes.marked(mark)) >= 3

@@ -1,5 +1,7 @@
 """Nothing is left behind: not even what a child has started in a session of its own."""
 
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -21,6 +23,8 @@ subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_n
 time.sleep(600)
 """
 
+SLEEPS = [sys.executable, "-c", "import time; time.sleep(600)"]
+
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes through /proc")
 
 
@@ -33,7 +37,7 @@ def wait_for(mark: str, count: int) -> list[int]:
 
 def test_all_processes_with_the_mark_are_found_and_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "_GRACE", 0.5)  # the parent ignores SIGTERM
-    bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    bystander = subprocess.Popen(SLEEPS)
     try:
         env = processes.environment(tmp_path, "mark-1")
         process = processes.start([sys.executable, "-c", DETACHES], env, tmp_path / "logs" / "a.log")
@@ -154,7 +158,7 @@ def test_the_mark_of_a_newer_federation_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_process_of_the_same_number_is_not_taken_for_the_one_that_was(tmp_path: Path) -> None:
-    sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    sleeper = subprocess.Popen(SLEEPS)
     try:
         Mark("gone", sleeper.pid, "not when it was started").write(tmp_path)
         assert bring_down(tmp_path) == 0
@@ -162,3 +166,28 @@ def test_a_process_of_the_same_number_is_not_taken_for_the_one_that_was(tmp_path
     finally:
         sleeper.kill()
         sleeper.wait()
+
+
+def test_a_signal_to_end_that_comes_while_a_process_forks_is_heard_after_it(tmp_path: Path) -> None:
+    told = False
+
+    def tell() -> None:  # a hook of fork: what the signal's handler raises here, Python would drop
+        if told:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    os.register_at_fork(before=tell)
+    started = []
+
+    def start() -> None:
+        with processes.leaving_on_signals(), processes.signals.held_back():
+            started.append(processes.start(SLEEPS, processes.environment(tmp_path, "mark-fork"), tmp_path / "log"))
+
+    told = True
+    try:
+        with pytest.raises(SystemExit) as left:
+            start()
+    finally:
+        told = False
+        processes.end_all("mark-fork", started)
+    assert left.value.code == 128 + signal.SIGTERM
+    assert len(started) == 1

@@ -163,8 +163,9 @@ class Loopback:
         self, command: list[str], name: str, defaults: Mapping[str, str] | None = None
     ) -> subprocess.Popen[bytes]:
         env = dict(defaults or {}) | processes.environment(self.home, self.mark)
-        process = processes.start(command, env, self.folder / "logs" / f"{name}.log")
-        self._all.append(process)
+        with processes.signals.held_back():
+            process = processes.start(command, env, self.folder / "logs" / f"{name}.log")
+            self._all.append(process)
         return process
 
     def _wait_until_healthy(self, superlink: subprocess.Popen[bytes]) -> None:

@@ -23,6 +23,37 @@ _PR_SET_PDEATHSIG = 1
 _GRACE = 8.0  # seconds between asking a process to end and ending it
 
 
+class Signals:
+    """Signals to end as exceptions, held back while a process forks: Python drops what is raised in a fork's hooks."""
+
+    def __init__(self) -> None:
+        self._are_held_back = False
+        self._came = 0
+
+    def leave(self, number: int, frame: object) -> None:  # noqa: ARG002
+        """The handler."""
+        for further in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(further, signal.SIG_IGN)  # a second one would keep the blocks from ending what they started
+        if self._are_held_back:
+            self._came = number
+        else:
+            raise SystemExit(128 + number)
+
+    @contextlib.contextmanager
+    def held_back(self) -> Iterator[None]:
+        """One that comes in this block leaves at its end."""
+        self._are_held_back, self._came = True, 0
+        try:
+            yield
+        finally:
+            self._are_held_back = False
+        if self._came:
+            raise SystemExit(128 + self._came)
+
+
+signals = Signals()
+
+
 def environment(home: Path, mark: str) -> dict[str, str]:
     """What Flower's programs are started with: a home of their own, no telemetry, and the package that starts them."""
     here = str(Path(fedamd.__file__).parents[1])
@@ -97,13 +128,7 @@ def end(process: subprocess.Popen[bytes], number: signal.Signals = signal.SIGTER
 @contextlib.contextmanager
 def leaving_on_signals() -> Iterator[None]:
     """Where a signal to end would leave children behind: let it leave through the `with` blocks instead."""
-
-    def leave(number: int, frame: object) -> None:  # noqa: ARG001
-        for further in before:
-            signal.signal(further, signal.SIG_IGN)  # a second one would keep the blocks from ending what they started
-        raise SystemExit(128 + number)
-
-    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {number: signal.signal(number, signals.leave) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:
