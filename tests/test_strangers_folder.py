@@ -35,12 +35,12 @@ def look(task, batches, grad):
     return Reply(direction=grad(task.x, batches[0]))
 
 
-@role("hiker", holds=("drift",))
+@role("hiker", memory=("drift",))
 def hike(task, batches, grad):
     y = task.x
     for batch in batches:
-        y = y - task.rate * (0.9 * grad(y, batch) + 0.1 * task.direction + 0.05 * task.held.drift)
-    return Reply(delta=task.x - y, held={"drift": task.x - y})
+        y = y - task.rate * (0.9 * grad(y, batch) + 0.1 * task.direction + 0.05 * task.memory.drift)
+    return Reply(delta=task.x - y, memory={"drift": task.x - y})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,8 +51,8 @@ class NoGradient(Gradient):
 @cache
 def reply_to(role: Role, batches: int, payload: frozenset[str]) -> Reply:
     """What a client sends back, in shape: the same for every order of the role with these batches and this payload."""
-    vectors = dict.fromkeys(payload | set(role.holds), X)
-    task = Task(**vectors, held=Values(**vectors), fresh=X[:1], uniforms=lambda count: X[:count])
+    vectors = dict.fromkeys(payload | set(role.memory), X)
+    task = Task(**vectors, memory=Values(**vectors), fresh=X[:1], uniforms=lambda count: X[:count])
     return role.run(task, [None] * batches, NoGradient())
 
 

@@ -53,38 +53,38 @@ from fedamd.errors import FedamdError
 from fedamd.oracles.base import Batch
 
 
-@role("anchor", reports_loss=False, holds=("c",))
+@role("anchor", reports_loss=False, memory=("c",))
 def aim(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """c_i anew: the large-batch gradient at x_t."""
     (large,) = batches
     return _refreshed(task, grad(task.x, large))
 
 
-@role("miner", holds=("c",))
+@role("miner", memory=("c",))
 def mine_and_refresh(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """Steps whose mean gradient is the new c_i. Its change is all the server needs for the reduced step."""
     _, mean = _walk(task, batches, grad)
     return _refreshed(task, mean)
 
 
-@role("miner", holds=("c",))
+@role("miner", memory=("c",))
 def mine_and_tell(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """The same, and Δ beside it."""
     y, mean = _walk(task, batches, grad)
     return _refreshed(task, mean, delta=task.x - y)
 
 
-@role("miner", holds=("c",))
+@role("miner", memory=("c",))
 def mine_from_cache(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """Steps that leave c_i to the anchors; what the reduction needs of it is taken off Δ."""
     y, _ = _walk(task, batches, grad)
-    return Reply(delta=task.x - y - task.reduction * task.held.c)
+    return Reply(delta=task.x - y - task.reduction * task.memory.c)
 
 
 def _walk(task: Task, batches: Sequence[Batch], grad: Gradient) -> tuple[Tensor, Tensor]:
     """y_K, and the mean minibatch gradient along the path."""
     y, total = task.x, torch.zeros_like(task.x)
-    pull = task.pull - task.a * task.s * task.held.c
+    pull = task.pull - task.a * task.s * task.memory.c
     for batch in batches:
         gradient = grad(y, batch)
         total = total + gradient
@@ -93,7 +93,7 @@ def _walk(task: Task, batches: Sequence[Batch], grad: Gradient) -> tuple[Tensor,
 
 
 def _refreshed(task: Task, c: Tensor, **values: Tensor) -> Reply:
-    return Reply(change=c - task.held.c, held={"c": c}, **values)
+    return Reply(change=c - task.memory.c, memory={"c": c}, **values)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -83,7 +83,7 @@ class Gradient(Protocol):
 class Task(Values):
     """What a client works on: what it was sent, what it holds, and random numbers of its own."""
 
-    held: Values  # what this client kept at its last reply; zeros at first
+    memory: Values  # what this client kept at its last reply; zeros at first
     fresh: Tensor  # (1,): 1 where the client holds nothing yet, else 0
     uniforms: Callable[[int], Tensor]  # `uniforms(count)`: that many numbers in [0, 1), addressed by round and client
 
@@ -97,10 +97,10 @@ class Compressed:
 
 
 class Reply:
-    """What a client sends back, and what it keeps for itself (`held`) once the server has accepted the reply."""
+    """What a client sends back, and what it keeps for itself (`memory`) once the server has accepted the reply."""
 
-    def __init__(self, held: Mapping[str, Tensor] | None = None, **values: Tensor | Compressed) -> None:
-        self.held = dict(held or {})
+    def __init__(self, memory: Mapping[str, Tensor] | None = None, **values: Tensor | Compressed) -> None:
+        self.memory = dict(memory or {})
         self.bits = {name: value.bits for name, value in values.items() if isinstance(value, Compressed)}
         self.values = {name: v.vector if isinstance(v, Compressed) else v for name, v in values.items()}
 
@@ -135,7 +135,7 @@ class Role:
     run: Callable[[Task, Sequence[Batch], Gradient], Reply]
     gradients: int = 1  # gradients per sample of its batches, as the paper counts them (a difference is two)
     reports_loss: bool = True  # whether its loss enters the round's training loss
-    holds: tuple[str, ...] = ()  # vectors the client keeps between rounds
+    memory: tuple[str, ...] = ()  # names of the vectors a client keeps between rounds
 
     def to(self, clients: Iterable[int], *batches: Batches, **payload: Tensor | float) -> Order:
         """Ask these clients: vectors and numbers in `payload` are sent to each of them."""
@@ -143,12 +143,12 @@ class Role:
 
 
 def role(
-    name: str, *, gradients: int = 1, reports_loss: bool = True, holds: tuple[str, ...] = ()
+    name: str, *, gradients: int = 1, reports_loss: bool = True, memory: tuple[str, ...] = ()
 ) -> Callable[[Callable[[Any, Sequence[Batch], Gradient], Reply]], Role]:
-    """Turn a client function into a role."""
+    """Turn a client function into a role; `memory` names the vectors that a client keeps from round to round."""
 
     def decorate(run: Callable[[Any, Sequence[Batch], Gradient], Reply]) -> Role:
-        return Role(name, run, gradients, reports_loss, holds)
+        return Role(name, run, gradients, reports_loss, memory)
 
     return decorate
 

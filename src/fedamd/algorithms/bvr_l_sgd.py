@@ -44,28 +44,28 @@ from fedamd.algorithms.parameters import param
 from fedamd.oracles.base import Batch
 
 
-@role("surveyor", reports_loss=False, holds=("x", "v"))
+@role("surveyor", reports_loss=False, memory=("x", "v"))
 def survey_and_keep(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """v_i anew: the large-batch gradient at x_t."""
     (large,) = batches
     v = grad(task.x, large)
-    return Reply(v=v, held={"x": task.x, "v": v})
+    return Reply(v=v, memory={"x": task.x, "v": v})
 
 
-@role("tracker", gradients=2, holds=("x", "v"))
+@role("tracker", gradients=2, memory=("x", "v"))
 def track(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """Bring v_i from the point where it was last up to date to x_t. A round that was missed is made up for."""
     change = torch.zeros_like(task.x)
     for batch in batches:
-        change = change + grad.difference(task.x, task.held.x, batch)
-    v = task.held.v + change / len(batches)
-    return Reply(v=v, held={"x": task.x, "v": v})
+        change = change + grad.difference(task.x, task.memory.x, batch)
+    v = task.memory.v + change / len(batches)
+    return Reply(v=v, memory={"x": task.x, "v": v})
 
 
-@role("walker", gradients=2, holds=("x",))
+@role("walker", gradients=2, memory=("x",))
 def walk_along(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """K recursive steps along v from x_t, which the client holds since it tracked its estimate."""
-    x = task.held.x
+    x = task.memory.x
     return Reply(delta=x - recursive_steps(x, task.v, task.eta_l, batches, grad))
 
 

@@ -58,12 +58,12 @@ def aim(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     return Reply(v=grad(task.x, large))
 
 
-@role("anchor", reports_loss=False, holds=("v",))
+@role("anchor", reports_loss=False, memory=("v",))
 def aim_and_keep(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """The same, for a client that keeps its own v and sends only how it changed."""
     (large,) = batches
     v = grad(task.x, large)
-    return Reply(change=v - task.held.v, fresh=task.fresh, held={"v": v})
+    return Reply(change=v - task.memory.v, fresh=task.fresh, memory={"v": v})
 
 
 @role("miner", gradients=2)

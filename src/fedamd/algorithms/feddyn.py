@@ -26,15 +26,15 @@ from fedamd.algorithms.space import Log, Space
 from fedamd.oracles.base import Batch
 
 
-@role("worker", holds=("lam",))
+@role("worker", memory=("lam",))
 def walk_regularised(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """K steps of SGD on the dynamically regularised loss."""
-    lam = task.held.lam
+    lam = task.memory.lam
     y = task.x
     for batch in batches:
         y = y - task.eta_l * (grad(y, batch) - lam + task.alpha * (y - task.x))
     delta = task.x - y
-    return Reply(delta=delta, held={"lam": lam + task.alpha * delta})
+    return Reply(delta=delta, memory={"lam": lam + task.alpha * delta})
 
 
 @dataclass(frozen=True, kw_only=True)

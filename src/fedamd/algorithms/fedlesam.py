@@ -26,16 +26,16 @@ from fedamd.algorithms.space import Log, Space
 from fedamd.oracles.base import Batch
 
 
-@role("worker", holds=("w",))
+@role("worker", memory=("w",))
 def walk_perturbed(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """K steps along gradients taken a little uphill."""
-    uphill = (1 - task.fresh) * (task.held.w - task.x)
+    uphill = (1 - task.fresh) * (task.memory.w - task.x)
     norm = uphill.norm(dim=-1, keepdim=True)
     perturbation = task.rho * uphill / (norm + 1e-12)  # nowhere to go, no perturbation
     y = task.x
     for batch in batches:
         y = y - task.eta_l * grad(y + perturbation, batch)
-    return Reply(delta=task.x - y, held={"w": task.x})
+    return Reply(delta=task.x - y, memory={"w": task.x})
 
 
 @dataclass(frozen=True, kw_only=True)

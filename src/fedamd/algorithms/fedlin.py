@@ -18,20 +18,20 @@ from fedamd.algorithms.parameters import param
 from fedamd.oracles.base import Batch
 
 
-@role("surveyor", reports_loss=False, holds=("x", "g"))
+@role("surveyor", reports_loss=False, memory=("x", "g"))
 def survey_and_keep(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """The gradient at x_t; the client keeps it, and x_t, for the second half of the round."""
     (large,) = batches
     g = grad(task.x, large)
-    return Reply(g=g, held={"x": task.x, "g": g})
+    return Reply(g=g, memory={"x": task.x, "g": g})
 
 
-@role("worker", holds=("x", "g"))
+@role("worker", memory=("x", "g"))
 def walk_corrected(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """K steps from x_t whose first one, on the same samples, is along the server's g."""
-    x = y = task.held.x
+    x = y = task.memory.x
     for batch in batches:
-        y = y - task.eta_l * (grad(y, batch) - task.held.g + task.g)
+        y = y - task.eta_l * (grad(y, batch) - task.memory.g + task.g)
     return Reply(delta=x - y)
 
 

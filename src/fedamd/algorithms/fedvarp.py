@@ -23,14 +23,14 @@ from fedamd.algorithms.local import LocalSteps
 from fedamd.oracles.base import Batch
 
 
-@role("worker", holds=("last",))
+@role("worker", memory=("last",))
 def walk_and_compare(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """FedAvg's steps; the client sends how its update differs from its last one."""
     y = task.x
     for batch in batches:
         y = grad.step(y, task.eta_l, batch)
     delta = task.x - y
-    return Reply(change=delta - task.held.last, held={"last": delta})
+    return Reply(change=delta - task.memory.last, memory={"last": delta})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,21 +41,21 @@ from fedamd.algorithms.space import DAMPING, Space
 from fedamd.oracles.base import Batch
 
 
-@role("surveyor", gradients=2, reports_loss=False, holds=("x",))
+@role("surveyor", gradients=2, reports_loss=False, memory=("x",))
 def survey_both(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """A client's part of the new estimate; it keeps x_t for the second half of the round."""
     (large,) = batches
     before = grad(task.previous, large)
-    return Reply(part=grad(task.x, large) - (1 - task.a) * before, held={"x": task.x})
+    return Reply(part=grad(task.x, large) - (1 - task.a) * before, memory={"x": task.x})
 
 
-@role("worker", gradients=2, holds=("x",))
+@role("worker", gradients=2, memory=("x",))
 def walk_along(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """K steps along the estimate, moved to where the client is."""
-    y = task.held.x
+    y = task.memory.x
     for batch in batches:
-        y = y - task.eta_l * grad.corrected(task.m, y, task.held.x, batch)
-    return Reply(delta=task.held.x - y)
+        y = y - task.eta_l * grad.corrected(task.m, y, task.memory.x, batch)
+    return Reply(delta=task.memory.x - y)
 
 
 @dataclass(frozen=True, kw_only=True)

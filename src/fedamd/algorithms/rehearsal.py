@@ -36,5 +36,5 @@ def rehearse(order: Order, x: Tensor) -> tuple[Reply, bool]:
 
 def _task(order: Order, x: Tensor) -> Task:
     uniforms: Callable[[int], Tensor] = lambda count: x.new_zeros(count)  # noqa: E731
-    held = Values(**{name: torch.zeros_like(x) for name in order.role.holds})
-    return Task(**order.payload, held=held, fresh=x.new_ones(1), uniforms=uniforms)
+    memory = Values(**{name: torch.zeros_like(x) for name in order.role.memory})
+    return Task(**order.payload, memory=memory, fresh=x.new_ones(1), uniforms=uniforms)

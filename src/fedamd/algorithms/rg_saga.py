@@ -44,26 +44,27 @@ from fedamd.algorithms.space import DAMPING, Space
 from fedamd.oracles.base import Batch
 
 
-@role("starter", holds=("b", "x"))
+@role("starter", memory=("b", "x"))
 def start_table(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """b_i = ∇f_i(x_0; b samples), once."""
     (large,) = batches
     b = grad(task.x, large)
-    return Reply(b=b, held={"b": b, "x": task.x})
+    return Reply(b=b, memory={"b": b, "x": task.x})
 
 
-@role("surveyor", gradients=2, reports_loss=False, holds=("b", "x"))
+@role("surveyor", gradients=2, reports_loss=False, memory=("b", "x"))
 def survey_both(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """How the gradient at x_{t−1} differs from the remembered one, and that at x_t from it; x_t is kept for later."""
     (large,) = batches
     before = grad(task.previous, large)
-    return Reply(change=before - task.held.b, difference=grad(task.x, large) - before, held={"b": before, "x": task.x})
+    change, difference = before - task.memory.b, grad(task.x, large) - before
+    return Reply(change=change, difference=difference, memory={"b": before, "x": task.x})
 
 
-@role("worker", gradients=2, holds=("x",))
+@role("worker", gradients=2, memory=("x",))
 def walk_nearby_along(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """K steps along the estimate, moved to where the client is, and drawn back to x_t."""
-    x = y = task.held.x
+    x = y = task.memory.x
     for batch in batches:
         y = y - task.eta_l * (grad.corrected(task.g, y, x, batch) + task.mu * (y - x))
     return Reply(delta=x - y)

@@ -42,15 +42,15 @@ from fedamd.algorithms.parameters import param
 from fedamd.oracles.base import Batch
 
 
-@role("starter", holds=("c",))
+@role("starter", memory=("c",))
 def start_variate(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """c_i = ∇f_i(x_0; b samples), once."""
     (large,) = batches
     c = grad(task.x, large)
-    return Reply(c=c, held={"c": c})
+    return Reply(c=c, memory={"c": c})
 
 
-@role("worker", holds=("c",))
+@role("worker", memory=("c",))
 def walk_option_i(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """Corrected steps; then the gradient at x_t is the new variate."""
     *small, large = batches
@@ -58,7 +58,7 @@ def walk_option_i(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply
     return reply_with(task, y, grad(task.x, large))
 
 
-@role("worker", holds=("c",))
+@role("worker", memory=("c",))
 def walk_option_ii(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """Corrected steps; the mean of their gradients is the new variate."""
     return reply_with(task, *_corrected_steps(task, batches, grad))
@@ -67,7 +67,7 @@ def walk_option_ii(task: Task, batches: Sequence[Batch], grad: Gradient) -> Repl
 def _corrected_steps(task: Task, batches: Sequence[Batch], grad: Gradient) -> tuple[Tensor, Tensor]:
     """y_K, and the mean minibatch gradient along the path."""
     y, total = task.x, torch.zeros_like(task.x)
-    correction = task.c - task.held.c
+    correction = task.c - task.memory.c
     for batch in batches:
         gradient = grad(y, batch)
         total = total + gradient
@@ -77,7 +77,7 @@ def _corrected_steps(task: Task, batches: Sequence[Batch], grad: Gradient) -> tu
 
 def reply_with(task: Task, y: Tensor, c: Tensor) -> Reply:
     """Δ and how c_i changed; the client keeps the new one."""
-    return Reply(delta=task.x - y, change=c - task.held.c, held={"c": c})
+    return Reply(delta=task.x - y, change=c - task.memory.c, memory={"c": c})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,11 +29,11 @@ from fedamd.algorithms.space import DAMPING, Space
 from fedamd.oracles.base import Batch
 
 
-@role("worker", holds=("c",))
+@role("worker", memory=("c",))
 def walk_corrected(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """SCAFFOLD-M's steps."""
     y, total = task.x, torch.zeros_like(task.x)
-    pull = task.alpha * (task.c - task.held.c) + (1 - task.alpha) * task.m
+    pull = task.alpha * (task.c - task.memory.c) + (1 - task.alpha) * task.m
     for batch in batches:
         gradient = grad(y, batch)
         total = total + gradient
@@ -41,11 +41,11 @@ def walk_corrected(task: Task, batches: Sequence[Batch], grad: Gradient) -> Repl
     return reply_with(task, y, total / len(batches))
 
 
-@role("worker", gradients=2, holds=("c",))
+@role("worker", gradients=2, memory=("c",))
 def walk_corrected_vr(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """SCAFFOLD-M-VR's steps."""
     y, total = task.x, torch.zeros_like(task.x)
-    pull = task.alpha * (task.c - task.held.c) + (1 - task.alpha) * task.m
+    pull = task.alpha * (task.c - task.memory.c) + (1 - task.alpha) * task.m
     for batch in batches:
         before = grad(task.previous, batch)  # first, so that the loss that is kept is the one at y
         gradient = grad(y, batch)

@@ -181,7 +181,7 @@ def accepted(
     site: Site,
     clients: Sequence[int],
     values: dict[str, Tensor],
-    held: dict[str, Tensor],
+    memory: dict[str, Tensor],
     losses: Tensor | None,
     bits: dict[str, int],
     finite: Sequence[bool],
@@ -191,11 +191,11 @@ def accepted(
     if rejected:
         rows = torch.tensor([row for row, fine in enumerate(finite) if fine], dtype=torch.int64)
         values = {name: stack[rows] for name, stack in values.items()}
-        held = {name: stack[rows] for name, stack in held.items()}
+        memory = {name: stack[rows] for name, stack in memory.items()}
         losses = None if losses is None else losses[rows]
         clients = [client for client, fine in zip(clients, finite, strict=True) if fine]
-    if held and clients:
-        site.store.write(clients, held)
+    if memory and clients:
+        site.store.write(clients, memory)
     return Replies(clients, values, losses, bits, rejected)
 
 

@@ -69,7 +69,7 @@ def task_for(request: Request, order: Order, client: int, like: Tensor) -> Task:
 
     return Task(
         **order.payload,
-        held=Values(**{name: store.read(name, [client], like)[0] for name in order.role.holds}),
+        memory=Values(**{name: store.read(name, [client], like)[0] for name in order.role.memory}),
         fresh=like.new_tensor([float(fresh) for fresh in store.fresh([client])]),
         uniforms=uniforms,
     )
@@ -99,21 +99,21 @@ def collect(
     if not clients:
         return Replies((), {})
     d = like_x(order).shape
-    fits = [all(value.shape in (d, (1,)) for value in (reply.values | reply.held).values()) for reply, _ in played]
+    fits = [all(value.shape in (d, (1,)) for value in (reply.values | reply.memory).values()) for reply, _ in played]
     good = [result for result, fit in zip(played, fits, strict=True) if fit]
     misfits = [client for client, fit in zip(clients, fits, strict=True) if not fit]
     if not good:
         return Replies((), {}, rejected=misfits)
     replies, losses = [reply for reply, _ in good], [loss for _, loss in good if loss is not None]
     values = {name: torch.stack([reply.values[name] for reply in replies]) for name in replies[0].values}
-    held = {name: torch.stack([reply.held[name] for reply in replies]) for name in replies[0].held}
+    memory = {name: torch.stack([reply.memory[name] for reply in replies]) for name in replies[0].memory}
     answer = accepted(
         request.site,
         [client for client, fit in zip(clients, fits, strict=True) if fit],
         values,
-        held,
+        memory,
         torch.stack(losses) if losses else None,
         replies[0].bits,
-        finite_rows([*values.values(), *held.values()]).tolist(),
+        finite_rows([*values.values(), *memory.values()]).tolist(),
     )
     return Replies(answer.clients, answer.values, answer.losses, answer.bits, (*misfits, *answer.rejected))

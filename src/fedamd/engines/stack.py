@@ -32,7 +32,7 @@ class Stack:
     """What a role needs for n clients; every tensor has n rows."""
 
     sent: dict[str, Tensor]  # vectors (n, d) and numbers (n, 1)
-    held: dict[str, Tensor]  # (n, d)
+    memory: dict[str, Tensor]  # (n, d)
     fresh: Tensor  # (n, 1)
     noise: Tensor  # (n,), the address of each client's own random numbers
     samples: list[Tensor]  # one (n, size) for every batch
@@ -44,14 +44,14 @@ class Stack:
     def tensors(self) -> list[Tensor]:
         """All of them, in one order."""
         batches = (*self.samples, *self.weights, *self.keys)
-        return [*self.sent.values(), *self.held.values(), self.fresh, self.noise, *batches]
+        return [*self.sent.values(), *self.memory.values(), self.fresh, self.noise, *batches]
 
     def map(self, tensors: Sequence[Tensor]) -> "Stack":
         """The same stack with other tensors, given in the order of `tensors()`."""
         rest = iter(tensors)
         return Stack(
             {name: next(rest) for name in self.sent},
-            {name: next(rest) for name in self.held},
+            {name: next(rest) for name in self.memory},
             next(rest),
             next(rest),
             [next(rest) for _ in self.samples],
@@ -99,20 +99,20 @@ class StackedReplies:
     """What n clients answered, stacked."""
 
     values: dict[str, Tensor]
-    held: dict[str, Tensor]
+    memory: dict[str, Tensor]
     finite: Tensor  # (n,), which rows are
     losses: Tensor | None
     bits: dict[str, int]
 
     def tensors(self) -> list[Tensor]:
         losses = [] if self.losses is None else [self.losses]
-        return [*self.values.values(), *self.held.values(), self.finite, *losses]
+        return [*self.values.values(), *self.memory.values(), self.finite, *losses]
 
     def map(self, tensors: Sequence[Tensor]) -> "StackedReplies":
         rest = iter(tensors)
         values = {name: next(rest) for name in self.values}
-        held = {name: next(rest) for name in self.held}
-        return StackedReplies(values, held, next(rest), None if self.losses is None else next(rest), self.bits)
+        memory = {name: next(rest) for name in self.memory}
+        return StackedReplies(values, memory, next(rest), None if self.losses is None else next(rest), self.bits)
 
 
 class Assembly:
@@ -149,11 +149,11 @@ def play_stacked(
     def uniforms(count: int) -> Tensor:
         return draw.uniforms(stack.noise, count, width.dtype)
 
-    task = Task(**stack.sent, held=Values(**stack.held), fresh=stack.fresh, uniforms=uniforms)
+    task = Task(**stack.sent, memory=Values(**stack.memory), fresh=stack.fresh, uniforms=uniforms)
     grad = RecordingGradient(oracle, micro_batch, pieces_at_once)
     reply = role.run(task, stack.batches(), grad)
-    finite = finite_rows([*reply.values.values(), *reply.held.values()])
-    return StackedReplies(reply.values, reply.held, finite, grad.mean_loss(), reply.bits)
+    finite = finite_rows([*reply.values.values(), *reply.memory.values()])
+    return StackedReplies(reply.values, reply.memory, finite, grad.mean_loss(), reply.bits)
 
 
 def stack_orders(
@@ -181,9 +181,9 @@ def stack_orders(
         return draw.words([address(request, purpose, *rest) for request in requests], device)[run]
 
     together = list(zip(requests, orders, strict=True))
-    held = {
+    memory = {
         name: torch.cat([request.site.store.read(name, order.clients, x) for request, order in together])
-        for name in orders[0].role.holds
+        for name in orders[0].role.memory
     }
     fresh = [fresh for request, order in together for fresh in request.site.store.fresh(order.clients)]
     samples: list[Tensor] = []
@@ -207,7 +207,7 @@ def stack_orders(
         pieces += [taken] * asked.count
     return Stack(
         {name: sent(name) for name in orders[0].payload},
-        held,
+        memory,
         upload(fresh, device, x.dtype).unsqueeze(-1),
         draw.keys(words(Purpose.NOISE), clients),
         samples,

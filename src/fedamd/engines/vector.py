@@ -102,7 +102,7 @@ class VectorEngine(Engine):
         for group, outcome, finite in zip(groups, outcomes, _finite(outcomes), strict=True):
             for (index, order), part, fine in _divided(group, outcome, finite):
                 answers[index][order.role.name] = accepted(
-                    requests[index].site, order.clients, part.values, part.held, part.losses, part.bits, fine
+                    requests[index].site, order.clients, part.values, part.memory, part.losses, part.bits, fine
                 )
         for request, answer in zip(requests, answers, strict=True):
             for order in request.exchange.orders:

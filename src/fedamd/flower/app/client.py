@@ -105,7 +105,7 @@ class Participant:
         if header.client != self.client:
             raise FedamdError(f"this is client {self.client}, and the instruction is for client {header.client}")
         role = find_role(header.role, self._algorithm)
-        if not role.holds:
+        if not role.memory:
             return self._answer(instruction, self._play(instruction, role, MemoryStore()))
         memory = Memory(folder, self.client, header.run)
         held = MemoryStore()

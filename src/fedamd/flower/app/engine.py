@@ -258,7 +258,7 @@ class FlowerEngine(Engine):
         if answer.refusal:
             self._refused(parcel, answer.refusal)
             return
-        if parcel.order.role.holds:
+        if parcel.order.role.memory:
             self._acknowledged.accept(parcel.client, parcel.number)
         self.attendance.answered(parcel.client)
         accepted[parcel.order.role.name, parcel.client] = answer

@@ -52,10 +52,10 @@ class Rounding:
         return {name: 16 * length for name, (shape, _) in form.values.items() if shape.numel() == length}
 
     def check(self, order: Order) -> None:
-        if self._half is not None and order.role.holds:
+        if self._half is not None and order.role.memory:
             raise FedamdError(
                 f"federation.wire_dtype = {self.name} rounds what is sent, but as {order.role.name} clients hold "
-                f"{', '.join(order.role.holds)} between rounds: server and clients would drift apart. Leave it out, "
+                f"{', '.join(order.role.memory)} between rounds: server and clients would drift apart. Leave it out, "
                 'or let the server hold it (for fedamd: algorithm.cache = "server")'
             )
 
