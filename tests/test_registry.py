@@ -55,7 +55,7 @@ def test_a_registry_has_names_and_takes_a_users_own_object():
     assert fruit.find("errno:EPERM", "basket.fruit") == 101  # EPERM is 1
     with pytest.raises(FedamdError, match=r"basket: there is no 'aple' \(did you mean apple\?\);"):
         fruit.find("aple", "basket")
-    with pytest.raises(FedamdError, match="a name is new"):
+    with pytest.raises(FedamdError, match="it must be new and have no colon"):
         fruit.register("apple", 3)
 
 

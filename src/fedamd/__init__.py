@@ -3,9 +3,9 @@
     import fedamd
     result = fedamd.run(algorithm="fedamd", rounds=50, progress=True)
 
-Everything a user needs is here: running, the contract that a method of one's own is written against, data, models,
-metrics. Names are imported when they are first used: `import fedamd` is quick, and the parts that need nothing but
-PyTorch (algorithms, engines, oracles, models, data) can be used where nothing else is installed.
+Everything a user needs is here: running, the contract for methods of your own, data, models, metrics. Names are
+imported when they are first used: `import fedamd` is quick, and the parts that need nothing but PyTorch (algorithms,
+engines, oracles, models, data) can be used where nothing else is installed.
 """
 
 from importlib import import_module

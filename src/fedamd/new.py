@@ -12,7 +12,7 @@ NAME = re.compile(r"[A-Za-z][\w-]*")
 def new_project(folder: Path) -> list[Path]:
     """Write the project into a new folder; returns its files."""
     if not NAME.fullmatch(folder.name):
-        raise FedamdError(f"new: '{folder.name}' is no name for a project: letters, digits, - and _, a letter first")
+        raise FedamdError(f"new: '{folder.name}' cannot name a project: use letters, digits, - and _, a letter first")
     try:
         folder.mkdir(parents=True)
     except FileExistsError:

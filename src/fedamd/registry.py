@@ -41,7 +41,7 @@ class Registry(Mapping[str, T], Generic[T]):
     def register(self, name: str, entry: T) -> None:
         """Make an entry known under a name of its own, for this process."""
         if name in self._entries or ":" in name or not name:
-            raise FedamdError(f"'{name}' cannot be registered as a {self.kind}: a name is new, and has no colon in it")
+            raise FedamdError(f"'{name}' cannot be registered as a {self.kind}: it must be new and have no colon")
         self._entries[name] = entry
 
     def find(self, name: str, where: str | None = None) -> T:
@@ -143,7 +143,7 @@ def _module(name: str, where: str) -> ModuleType:
         places = dict.fromkeys([str(Path.cwd()), *user_folders()])
         raise FedamdError(
             f"{where}: cannot import {name}: there is no module {error.name}; looked in {', '.join(places)} "
-            "and where Python looks"
+            "and on Python's path"
         ) from error
     except (ImportError, SyntaxError) as error:
         raise FedamdError(f"{where}: cannot import {name}: {error}") from error

@@ -141,7 +141,7 @@ def test_classes_can_be_said():
     for wrong, sentence in ((2, "holds the label 2; with classes = 2 they go from 0 to 1"), (-1, "with classes = -1")):
         with pytest.raises(FedamdError, match=sentence):
             Dataset.of(X, Y, test=TEST, classes=wrong)
-    with pytest.raises(FedamdError, match="no whole numbers"):
+    with pytest.raises(FedamdError, match="not whole numbers"):
         Dataset.of(X, Y + 0.5, test=TEST, classes=3)
 
 
@@ -159,8 +159,8 @@ def test_who_owns_what_by_owner_or_by_list():
     [
         ([[0, 1], []], "client 1 has no samples"),
         ([[0, 1], [1]], "sample 1 is given to client 0 and to 1"),
-        ([[0, 6]], "given the sample 6; they are 0 to 5"),
-        ([[0, 1.5]], "given the sample 0.0; they are 0 to 5"),
+        ([[0, 6]], "given the sample 6; samples are 0 to 5"),
+        ([[0, 1.5]], "given the sample 0.0; samples are 0 to 5"),
         ([0, 1], "6 inputs, 6 targets, 2 owners"),
     ],
 )

@@ -48,9 +48,9 @@ def test_the_same_from_python(table):
     ("data", "sentence"),
     [
         ({"path": "none.csv"}, "there is no file none.csv"),
-        ({"path": "none.npz"}, r"none\.npz is no \.csv file"),
+        ({"path": "none.npz"}, r"none\.npz is not a \.csv file"),
         ({"target": "outcme"}, "no column 'outcme'; it has a, b, site, outcome"),
-        ({"test_share": 2}, "test_share lies above 0 and below 1"),
+        ({"test_share": 2}, "test_share must be above 0 and below 1"),
         ({"targt": "a"}, "no option targt .did you mean target"),
         ({"columns": ["a", "c"]}, "no column 'c'"),
     ],

@@ -138,9 +138,9 @@ def test_the_users_own_lists(tmp_path, labelled):
         ([[0, 0], [1]], "the sample 0 to client 0 and to 0"),
         ([[0], []], "client 1 no samples"),
         ([[0]], "has 1 clients, but 2 are asked for"),
-        ([[0], [1.5]], "the sample 1.5, which is no whole number"),
-        ([[0], [True]], "the sample True, which is no whole number"),
-        ([[0], ["1"]], "the sample '1', which is no whole number"),
+        ([[0], [1.5]], "the sample 1.5, not a whole number"),
+        ([[0], [True]], "the sample True, not a whole number"),
+        ([[0], ["1"]], "the sample '1', not a whole number"),
         ([[0], [10**30]], "they go from 0 to 4"),
     ],
 )
@@ -187,9 +187,9 @@ def test_natural_takes_the_data_sets_own_clients(labelled):
 @pytest.mark.parametrize(
     ("name", "options", "complaint"),
     [
-        ("dirichlet", {"alpha": 0.0}, "alpha lies above 0"),
-        ("dirichlet", {"alpha": float("nan")}, "alpha lies above 0"),
-        ("dirichlet", {"alpha": float("inf")}, "alpha lies above 0"),
+        ("dirichlet", {"alpha": 0.0}, "alpha must be above 0"),
+        ("dirichlet", {"alpha": float("nan")}, "alpha must be above 0"),
+        ("dirichlet", {"alpha": float("inf")}, "alpha must be above 0"),
         ("dirichlet", {"min_size": 0}, "min_size is a whole number of at least 1; got 0"),
         ("classes", {"classes_per_client": 0}, "classes_per_client is a whole number of at least 1"),
         ("classes", {"classes_per_client": 1.5}, "classes_per_client is a whole number of at least 1; got 1.5"),

@@ -67,11 +67,11 @@ def test_what_wants_to_execute_is_refused(tmp_path, protocol):
         (pickle.dumps({"data": PIXELS.astype(np.float32)}), "not of unsigned bytes"),
         (pickle.dumps({"data": np.array([{}], dtype=object)}), "not of unsigned bytes"),
         (python_2(shape=b"(I3\nI5\nt"), r"shape \(3, 5\) with 12 bytes"),
-        (python_2(shape=b"(I-3\nI-4\nt"), "is no pickle, or|was not read"),
-        (b"", "is no pickle, or is cut off"),
-        (pickle.dumps({"data": PIXELS})[:-9], "is no pickle, or is cut off"),
-        (b"\x80\x04" + b"r\xff\xff\xff\x7f" + b".", "is no pickle, or is cut off"),
-        (b"\x80\x04\x8e" + b"\xff" * 7 + b"\x0f.", "is no pickle, or is cut off"),
+        (python_2(shape=b"(I-3\nI-4\nt"), "is not a pickle, or|was not read"),
+        (b"", "is not a pickle, or is cut off"),
+        (pickle.dumps({"data": PIXELS})[:-9], "is not a pickle, or is cut off"),
+        (b"\x80\x04" + b"r\xff\xff\xff\x7f" + b".", "is not a pickle, or is cut off"),
+        (b"\x80\x04\x8e" + b"\xff" * 7 + b"\x0f.", "is not a pickle, or is cut off"),
     ],
 )
 def test_what_is_no_data(tmp_path, content, sentence):

@@ -144,7 +144,7 @@ def _found(kind: str, name: str, entries: Entries) -> Listed:
     try:
         return Registry(kind, entries).find(name, f"list {kind}") if ":" not in name else entries[name]
     except KeyError:
-        raise FedamdError(f"list {kind} {name}: only algorithms of one's own can be listed") from None
+        raise FedamdError(f"list {kind} {name}: only your own algorithms can be listed") from None
 
 
 def _settings(one: Listed) -> dict[str, dict[str, str]]:

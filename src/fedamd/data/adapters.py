@@ -124,7 +124,7 @@ def _file(path: Path, reading: Reading) -> Samples:
         return npz_samples(path, reading.tokens)[0]
     if path.suffix == ".csv":
         return _table(read_csv(path), Reading(str(path), reading.target, reading.client, reading.columns))
-    raise FedamdError(f"{path}: the kind of file is not known; a .csv or .npz file is expected")
+    raise FedamdError(f"{path}: unknown kind of file; a .csv or .npz file is expected")
 
 
 def _table(table: Table, reading: Reading) -> Samples:

@@ -91,7 +91,7 @@ def dataset_of_clients(
     `test` is one that belongs to nobody. Without either, `test_share` of every client's samples is held out.
     """
     if test is not None and tests is not None:
-        raise FedamdError(f"{name}: give test (nobody's) or tests (the clients' own), not both")
+        raise FedamdError(f"{name}: give test (shared by all) or tests (each client's own), not both")
     reading = Reading(name, target, None, columns, tokens)
     train = _joined(_by_name(parts, name), reading, "client")
     tested = None
@@ -109,7 +109,7 @@ def assembled(
     _check_rows(name, "training", train)
     if test is not None:
         if share is not None:
-            raise FedamdError(f"{name}: it has test samples, so test_share has nothing to say; leave one of them out")
+            raise FedamdError(f"{name}: it has test samples, so test_share would do nothing; leave one of them out")
         _check_rows(name, "test", test)
     owned = None if train.owners is None else _numbered(train.owners)
     targets = numbered_targets(train.targets, None if test is None else test.targets, classes, name)
@@ -192,7 +192,7 @@ def _owners_given(clients: Any, samples: int) -> Array:
         for sample in plain_array(numbers, f"clients: client {client}").tolist():
             if not isinstance(sample, int) or not 0 <= sample < samples:
                 raise FedamdError(
-                    f"clients: client {client} is given the sample {sample!r}; they are 0 to {samples - 1}"
+                    f"clients: client {client} is given the sample {sample!r}; samples are 0 to {samples - 1}"
                 )
             if owners[sample] != NOBODY:
                 raise FedamdError(f"clients: the sample {sample} is given to client {owners[sample]} and to {client}")

@@ -47,5 +47,5 @@ def augmentation(name: str | None, black: tuple[float, ...]) -> FlipCrop | None:
     if name is None:
         return None
     if name != "flip-crop":
-        raise FedamdError(f'augment: there is no {name!r}; "flip-crop" is what there is')
+        raise FedamdError(f'augment: there is no {name!r}; the only one is "flip-crop"')
     return FlipCrop(black)

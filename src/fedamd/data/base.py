@@ -142,11 +142,11 @@ class Clients(Protocol):
 
 
 def _sample_numbers(samples: Sequence[int] | Tensor, client: int) -> Tensor:
-    """As int64; what is no whole number, or negative, is no sample number."""
+    """As int64; what is not a whole number, or negative, is not a sample number."""
     numbers = torch.as_tensor(samples)
     if numbers.dtype in (torch.bool,) or numbers.is_floating_point() or numbers.is_complex():
         if numbers.numel():
-            raise FedamdError(f"client {client} is given sample numbers that are no whole numbers ({numbers.dtype})")
+            raise FedamdError(f"client {client} is given sample numbers that are not whole numbers ({numbers.dtype})")
         numbers = numbers.to(torch.int64)
     if numbers.dim() != 1 or (numbers.numel() and int(numbers.min()) < 0):
         raise FedamdError(f"client {client} needs one list of sample numbers from 0 on")

@@ -83,7 +83,7 @@ def check_finite(what: str, values: Tensor) -> None:
 
 def _check_targets(name: str, part: str, targets: Tensor, classes: int) -> None:
     if isinstance(classes, bool) or not isinstance(classes, int) or classes < 0:
-        raise FedamdError(f"{name}: classes is {classes!r}; it is a whole number, 0 for targets that are no labels")
+        raise FedamdError(f"{name}: classes is {classes!r}; it is a whole number, 0 for targets that are not labels")
     if classes == 0:  # whole numbers may be what a model's own loss is about
         return
     if targets.is_floating_point():

@@ -57,7 +57,7 @@ def _binary(label_bytes: int) -> Callable[[Path], tuple[Bytes, Bytes]]:
         except OSError as error:
             raise FedamdError(f"{path} cannot be read: {error.strerror}") from error
         if len(content) == 0 or len(content) % record:
-            raise FedamdError(f"{path} is truncated: {len(content)} bytes are no whole number of {record}-byte records")
+            raise FedamdError(f"{path} is truncated: {len(content)} bytes, not a multiple of {record} (a record)")
         records = content.reshape(-1, record)
         return records[:, label_bytes:], records[:, label_bytes - 1]
 
@@ -157,7 +157,7 @@ def read_cifar(
     if first != cifar.first_labels:
         raise FedamdError(
             f"{folder} does not hold the published {cifar.title}: its first labels are {first}, not "
-            f"{cifar.first_labels}; images that were compressed anew are the data set cifar-10-jpeg"
+            f"{cifar.first_labels}; recompressed images are the data set cifar-10-jpeg"
         )
     test = _samples(cifar, layout, folder, layout.test)
     black = tuple(-mean / std for mean, std in zip(cifar.mean, cifar.std, strict=True))

@@ -14,7 +14,7 @@ _HOLD_OUT = -2  # stands where other draws have their round, which is never nega
 def held_out(owners: NDArray[np.int64], share: float, seed: int, what: str) -> NDArray[np.bool_]:
     """Which samples are held out: of each owner's the given share, rounded, but never all of them."""
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
-        raise FedamdError(f"{what}: test_share lies above 0 and below 1; got {share!r}")
+        raise FedamdError(f"{what}: test_share must be above 0 and below 1; got {share!r}")
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise FedamdError(f"{what}: test_seed is a whole number, zero or more; got {seed!r}")
     word = draw.words([draw.bits(seed, Purpose.CHOICE, _HOLD_OUT)], torch.device("cpu"))

@@ -13,7 +13,7 @@ Array = NDArray[Any]
 
 
 class Targets(NamedTuple):
-    """What a model is trained on and held against; `classes` is 0 and there are no names where they are no labels."""
+    """What a model is trained on and held against; `classes` is 0 and there are no names where they are not labels."""
 
     train: Tensor
     test: Tensor | None
@@ -30,9 +30,7 @@ def numbered_targets(train: Array, test: Array | None, classes: int | None, wher
     """
     parts = [train] if test is None else [train, test]
     if len({part.dtype.kind in "US" for part in parts}) > 1:
-        raise FedamdError(
-            f"{where}: the targets of training and test samples are words in one and numbers in the other"
-        )
+        raise FedamdError(f"{where}: training and test targets are of two kinds: words in one and numbers in the other")
     if any(part.dtype.kind == "f" for part in parts):
         return _from_numbers(parts, classes, where)
     if classes == 0:
@@ -44,13 +42,13 @@ def _from_numbers(parts: list[Array], classes: int | None, where: str) -> Target
     if not classes:
         return _regression(parts, where)
     if any((part != np.floor(part)).any() for part in parts):  # NaN is unequal to itself
-        raise FedamdError(f"{where}: there are {classes} classes, but some targets are no whole numbers")
+        raise FedamdError(f"{where}: there are {classes} classes, but some targets are not whole numbers")
     return _from_labels([part.astype(np.int64) for part in parts], classes, where)
 
 
 def _regression(parts: list[Array], where: str) -> Targets:
     if parts[0].dtype.kind in "US":
-        raise FedamdError(f"{where}: the targets are words, which only classes can be; leave out classes = 0")
+        raise FedamdError(f"{where}: the targets are words, so they must be classes; leave out classes = 0")
     kind = np.float64 if any(part.dtype == np.float64 for part in parts) else np.float32
     tensors = [torch.from_numpy(part.astype(kind)) for part in parts]
     return Targets(tensors[0], tensors[1] if len(tensors) > 1 else None, 0, ())

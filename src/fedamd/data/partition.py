@@ -73,7 +73,7 @@ class Dirichlet:
 
     def __post_init__(self) -> None:
         if not 0 < self.alpha <= 1e6:
-            raise FedamdError(f"the Dirichlet alpha lies above 0 and at most at 1e6; got {self.alpha}")
+            raise FedamdError(f"the Dirichlet alpha must be above 0 and at most 1e6; got {self.alpha}")
         _at_least_one("min_size", self.min_size)
 
     def __call__(self, dataset: Dataset, clients: int, seed: int) -> Partition:
@@ -133,7 +133,7 @@ class Lists:
 
     def _claim(self, owner: dict[int, int], sample: object, client: int, population: int) -> None:
         if isinstance(sample, bool) or not isinstance(sample, int | np.integer):
-            raise FedamdError(f"{self._origin} gives client {client} the sample {sample!r}, which is no whole number")
+            raise FedamdError(f"{self._origin} gives client {client} the sample {sample!r}, not a whole number")
         if not 0 <= sample < population:
             raise FedamdError(
                 f"{self._origin} gives client {client} the sample {sample}; they go from 0 to {population - 1}"

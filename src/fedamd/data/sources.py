@@ -163,7 +163,7 @@ def _read_npz(
 
 def _ending(path: str, ending: str) -> str:
     if not path.endswith(ending):
-        raise FedamdError(f"data.path: {path} is no {ending} file")
+        raise FedamdError(f"data.path: {path} is not a {ending} file")
     return path
 
 

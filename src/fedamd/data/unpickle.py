@@ -104,7 +104,7 @@ def read_plain_pickle(path: Path) -> dict[str, Any]:
     except Refused as error:
         raise FedamdError(f"{path} was not read: {error}") from None
     except Exception as error:  # a broken pickle ends in any exception there is, and none of them is our mistake
-        raise FedamdError(f"{path} is no pickle, or is cut off: {error or type(error).__name__}") from None
+        raise FedamdError(f"{path} is not a pickle, or is cut off: {error or type(error).__name__}") from None
 
 
 def _word(value: object) -> str:

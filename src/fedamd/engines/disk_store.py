@@ -160,14 +160,14 @@ class DiskStore:
             known = ", ".join(str(one) for (one,) in self._all("SELECT round FROM marks ORDER BY round")) or "none"
             raise FedamdError(f"{self._path} was never at t = {t}; it can go back to {known}")
         if mark != [self._digest(t)]:
-            raise FedamdError(f"{self._path} is damaged: it does not hold what it held at t = {t}")
+            raise FedamdError(f"{self._path} is damaged: it no longer holds what was there at t = {t}")
 
     def _digest(self, t: int) -> tuple[int, int]:
         """How many vectors there are at t, and all their checksums in one."""
         count = digest = 0
         for (one,) in self._file.execute(f"SELECT checksum FROM vectors WHERE {_AT}", {"t": t}):
             if not isinstance(one, int):
-                raise FedamdError(f"{self._path} is damaged: a checksum is no number")
+                raise FedamdError(f"{self._path} is damaged: a checksum is not a number")
             count, digest = count + 1, digest ^ one
         return count, digest
 

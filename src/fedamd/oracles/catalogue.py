@@ -14,7 +14,7 @@ from fedamd.registry import Registry
 def _adopted(name: str, found: Any) -> type[Oracle]:
     wanted = ("name", "unsupported", "gradient", "difference", "loss", "evaluate")
     if not isinstance(found, type) or any(not hasattr(found, member) for member in wanted):
-        raise FedamdError(f"{name} is not a class of oracles; it would inherit from fedamd.oracles.base.Oracle")
+        raise FedamdError(f"{name} is not a class of oracles; it should inherit from fedamd.oracles.base.Oracle")
     return found
 
 

@@ -323,7 +323,7 @@ def _put(raw: dict[str, Any], key: str, value: Any) -> None:
     """raw["a"]["b"] = value for the key "a.b"; a new name leaves no options of what was named before."""
     *sections, last = key.split(".")
     if len(sections) > DEEPEST:
-        raise FedamdError(f"{key[:40]}… has {len(sections) + 1} parts, and no key has so many")
+        raise FedamdError(f"{key[:40]}… has {len(sections) + 1} parts, and no key has that many")
     for name in sections:
         raw = raw.setdefault(name, {})
         if not isinstance(raw, dict):

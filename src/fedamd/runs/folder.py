@@ -134,9 +134,9 @@ class Folder:
         if path.exists():
             told = read_json(path)
             if wrong := [name for name, kind in _TOLD.items() if not isinstance(told.get(name, kind()), kind)]:
-                raise FedamdError(f"{path} is damaged: its {wrong[0]} cannot be so")
+                raise FedamdError(f"{path} is damaged: its {wrong[0]} makes no sense")
             if not all(isinstance(word, str) for word in (*told.get("given", {}).values(), *told.get("modules", []))):
-                raise FedamdError(f"{path} is damaged: it names objects or folders that are no words")
+                raise FedamdError(f"{path} is damaged: it names objects or folders that are not text")
             return told
         if (self.path / CONFIG).exists() and is_sealed_toml(read_text(self.path / CONFIG)):
             raise FedamdError(f"{path} is missing: it says what the run was begun with")

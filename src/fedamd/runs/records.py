@@ -71,7 +71,7 @@ class Record:
         except (KeyError, TypeError):
             raise ValueError("not the record of a round") from None
         if wrong := [name for name, is_right in _RIGHT.items() if not is_right(getattr(record, name))]:
-            raise ValueError(f"not the record of a round: its {wrong[0]} cannot be so")
+            raise ValueError(f"not the record of a round: its {wrong[0]} makes no sense")
         return record
 
 

@@ -42,7 +42,7 @@ def read_summary(path: Path, *needed: str) -> Summary:
     measure = told.get("measure", {})
     known = isinstance(measure, dict) and measure.keys() <= {one.name for one in fields(Measure)}
     if not known or not isinstance(measure.get("name", ""), str) or type(told.get("rounds", 0)) is not int:
-        raise FedamdError(f"{path} is damaged: its measure or its rounds cannot be so")
+        raise FedamdError(f"{path} is damaged: its measure or its number of rounds makes no sense")
     return told
 
 

@@ -41,7 +41,7 @@ def refuse_foreign_code(path: Path, settings: Mapping[str, Any], told: Mapping[s
     expected = signature(settings, modules if isinstance(modules, list) else [])
     if not expected or not hmac.compare_digest(expected.encode(), str(told.get("signature", "")).encode()):
         raise FedamdError(
-            f"{path} was made elsewhere and names code of its own ({', '.join(code)}), which going on would run: "
+            f"{path} was made elsewhere and names code of its own ({', '.join(code)}), which resuming would run: "
             "look at that code, then say --trust (in Python: trust=True), or take the config to a folder of your own"
         )
 

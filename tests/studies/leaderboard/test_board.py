@@ -36,7 +36,7 @@ def test_a_line_is_an_entrant(board):
         ("methods.toml", "fedcm = {}", "fedcm = { alhpa = 1 }", "fedcm has no alhpa (did you mean alpha?)"),
         ("methods.toml", "fedcm = {}", "fedcm = { search = { alpha = 3 } }", "fedcm.search.alpha: should be { log ="),
         ("methods.toml", "fedcm = {}", "fedcm = 1", "fedcm should be a section"),
-        ("small.toml", "seeds = [1, 2]", "seeds = [101]", "seed 101 is among seeds and tuning_seeds"),
+        ("small.toml", "seeds = [1, 2]", "seeds = [101]", "seed 101 is in both seeds and tuning_seeds"),
         ("small.toml", "rungs = [1, 2]", "rungs = [2, 1]", "rungs should be rounds in increasing order"),
         ("small.toml", "trials = 3", "", "trials is missing"),
         ("small.toml", "trials = 3", "trails = 3", "unknown key trails (did you mean trials?)"),

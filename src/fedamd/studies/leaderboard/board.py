@@ -140,7 +140,9 @@ def _setting(path: Path) -> LeaderboardSetting:
     except KeyError as error:
         raise FedamdError(f"{path}: {error.args[0]} is missing") from None
     if both := set(setting.seeds) & set(setting.tuning_seeds):
-        raise FedamdError(f"{path}: seed {min(both)} is among seeds and tuning_seeds: what is reported is not tuned on")
+        raise FedamdError(
+            f"{path}: seed {min(both)} is in both seeds and tuning_seeds: do not tune on what is reported"
+        )
     if list(setting.rungs) != sorted(set(setting.rungs)) or not setting.rungs or setting.trials < 1:
         raise FedamdError(f"{path}: rungs should be rounds in increasing order, and trials at least 1")
     try:
@@ -160,7 +162,7 @@ def _range(where: str, raw: Any) -> Range:
 
 
 def _settings_of(name: str) -> dict[str, Any]:
-    """What the method can be told, and what it does untold."""
+    """The method's options and their defaults."""
     make = ALGORITHMS.find(name).make
     if dataclasses.is_dataclass(make):
         return {one.name: one.default for one in dataclasses.fields(make)}
