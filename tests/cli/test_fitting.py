@@ -19,13 +19,20 @@ def test_the_highest_rank_goes_first_and_the_first_column_stays() -> None:
     assert fitting(columns, 3) == columns[:1]
 
 
+def test_what_just_fits_is_whole() -> None:
+    """Widths 6, 10 and 8 with gaps of 2 are 28 in all."""
+    console = Console(width=28, file=(text := io.StringIO()))
+    print_table([Column("method", ["a"]), Column("x" * 10, ["1"]), Column("y" * 8, ["2"])], console)
+    assert text.getvalue().splitlines()[0] == f"method  {'x' * 10}  {'y' * 8}"
+
+
 def test_what_is_left_out_is_named() -> None:
     console = Console(width=30, file=(text := io.StringIO()))
     print_table(
         [Column("method", ["fedamd"]), Column("final\naccuracy", ["86.20%"]), Column("z" * 29, ["1"], 1)], console
     )
     assert "86.20%" in text.getvalue()
-    assert f"not shown for want of room: {'z' * 29}" in " ".join(text.getvalue().split())
+    assert f"left out, the window is too narrow: {'z' * 29}" in " ".join(text.getvalue().split())
 
 
 def test_comparisons_and_sweeps_fit_sixty_columns(tmp_path: Path, monkeypatch) -> None:

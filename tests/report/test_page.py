@@ -2,12 +2,10 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
-from fedamd.errors import FedamdError
-from fedamd.report.page import Bars, Facts, Picture, Table, Text, build_page, cell, page_data
+from fedamd.report.page import Bars, Facts, Table, Text, build_page, cell, page_data
 
 
 def data_of(page: str) -> dict[str, object]:
@@ -47,13 +45,3 @@ def test_nothing_is_asked_of_a_network() -> None:
 )
 def test_cells(value: float | str | None, text: str) -> None:
     assert cell(value).text == text
-
-
-def test_pictures_are_embedded(tmp_path: Path) -> None:
-    path = tmp_path / "a.svg"
-    path.write_text("<svg/>")
-    assert Picture.of("A", path).source == "data:image/svg+xml;base64,PHN2Zy8+"
-    with pytest.raises(FedamdError, match=r"use \.png or \.svg"):
-        Picture.of("A", tmp_path / "a.gif")
-    with pytest.raises(FedamdError, match="cannot read"):
-        Picture.of("A", tmp_path / "b.png")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fedamd.report.content import page_sections
-from fedamd.report.page import Curves, PageSection, Picture, Table, build_page, cell
+from fedamd.report.page import Curves, HeatMaps, PageSection, Table, build_page, cell
 from fedamd.report.stored import read_runs
 from fedamd.runs.api import run
 
@@ -137,12 +137,25 @@ def test_tables_sort_numbers_as_numbers_and_keep_gaps_last(visit: Visit, tmp_pat
     assert names.all_inner_texts() == ["c", "b", "a"]
 
 
-def test_a_picture_is_shown(visit: Visit, tmp_path: Path) -> None:
-    drawing = tmp_path / "a.svg"
-    drawing.write_text('<svg xmlns="http://www.w3.org/2000/svg" width="40" height="30"/>')
-    shown = visit(write(tmp_path, [Picture.of("A drawing", drawing, note="Below.")]))
-    assert shown.locator("img").evaluate("image => image.naturalWidth") == 40
-    assert shown.locator(".note").inner_text() == "Below."
+def test_columns_without_room_wait_behind_a_button(visit: Visit, tmp_path: Path) -> None:
+    columns = [f"{'long' * 6} {number}" for number in range(4)]
+    rows = [[cell(f"a{number}") for number in range(4)]]
+    shown = visit(write(tmp_path, [Table(title="T", columns=columns, rows=rows)]), width=600)
+    assert shown.locator("tbody td:visible").all_inner_texts() == ["a0", "a1"]
+    more = shown.get_by_role("button", name=f"More columns: {columns[2]}, {columns[3]}")
+    more.click()
+    assert shown.locator("tbody td:visible").count() == 4
+    shown.get_by_role("button", name="Fewer columns").click()
+    shown.set_viewport_size({"width": 1280, "height": 900})
+    shown.locator(".more").wait_for(state="hidden")
+    assert shown.locator("tbody td:visible").count() == 4
+
+
+def test_small_maps_show_every_value(visit: Visit, tmp_path: Path) -> None:
+    one = {"label": "FedAMD", "rows": ["0.1"], "columns": ["1", "2"], "cells": [[("71", 0.71), ("–", None)]]}
+    shown = visit(write(tmp_path, [HeatMaps(title="Rates", down="η_l", across="η_s", maps=[one])]))
+    assert shown.locator(".heat td").all_inner_texts() == ["71", "–"]
+    assert shown.locator(".heat td.none").count() == 1
 
 
 def test_a_phone_needs_no_sideways_scrolling(visit: Visit, page: str) -> None:

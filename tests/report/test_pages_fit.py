@@ -124,10 +124,7 @@ def test_contents_lead_to_their_sections(visit: Callable[..., Any], tmp_path: Pa
     assert links.all_inner_texts() == shown.locator("h2").all_inner_texts()
     target = links.nth(3).get_attribute("href")
     assert shown.locator(f"{target} h2").inner_text() == links.nth(3).inner_text()
-    ground = shown.evaluate("getComputedStyle(document.querySelector('img')).filter")
-    assert ground == "none"
-    shown.locator("#theme").click()
-    assert shown.evaluate("getComputedStyle(document.querySelector('img')).filter").startswith("invert")
+    assert shown.locator("img").count() == 0  # figures drawn for paper would glare in the dark
 
 
 def test_the_sweep_page_can_be_explored(visit: Callable[..., Any], tmp_path: Path) -> None:

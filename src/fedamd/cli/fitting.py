@@ -34,7 +34,9 @@ def print_table(columns: Sequence[Column], console: Console) -> None:
     """Print what fits; say in a line what was left out."""
     shown = fitting(columns, console.width)
     titled = any(column.heading for column in shown)
-    table = Table(box=None, header_style="bold", padding=(0, _GAP, 0, 0), show_edge=False, show_header=titled)
+    table = Table(
+        box=None, header_style="bold", padding=(0, _GAP, 0, 0), show_edge=False, pad_edge=False, show_header=titled
+    )
     for column in shown:
         side: JustifyMethod = "left" if column.words else "right"
         table.add_column(escape(column.heading), justify=side, overflow="fold", no_wrap=not column.breaks)
@@ -42,7 +44,7 @@ def print_table(columns: Sequence[Column], console: Console) -> None:
         table.add_row(*(_cell(column, index) for column in shown))
     console.print(table)
     if left_out := [" ".join(column.heading.split()) for column in columns if column not in shown]:
-        console.print(f"[dim]not shown for want of room: {escape(', '.join(left_out))}[/]", highlight=False)
+        console.print(f"[dim]left out, the window is too narrow: {escape(', '.join(left_out))}[/]", highlight=False)
 
 
 def fitting(columns: Sequence[Column], width: int) -> list[Column]:

@@ -14,6 +14,15 @@ function make(space, name, attributes, children) {
 const el = (name, attributes = {}, ...children) => make(null, name, attributes, children);
 const svg = (name, attributes = {}, ...children) => make("http://www.w3.org/2000/svg", name, attributes, children);
 
+/** Call back when an element has got another width, not when only its height has changed. */
+function whenWidthChanges(node, change) {
+  let before = null;
+  new ResizeObserver(([{ contentRect: { width } }]) => {
+    if (width !== before) change();
+    before = width;
+  }).observe(node);
+}
+
 const PALETTE = 10; // colours --c0 … --c9 of the style sheet
 const colour = (number) => `var(--c${number % PALETTE})`;
 const dash = (number) => [null, "7 3", "2 3"][Math.floor(number / PALETTE) % 3];
@@ -64,7 +73,7 @@ class Frame {
     this.host = el("div", { class: "plot" }, this.tip);
     this.spec = null;
     this.from = null;
-    new ResizeObserver(() => this.spec && this.draw(this.spec)).observe(this.host);
+    whenWidthChanges(this.host, () => this.spec && this.draw(this.spec));
   }
 
   /** spec: x and y ranges, xLabel, yFormat, log, marks(X, Y) → nodes, read(x) → what to tell about a place;

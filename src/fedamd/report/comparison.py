@@ -49,11 +49,13 @@ def comparison_table(runs: Sequence[StoredRun], target: float) -> Table:
     rows = [one for members in told.values() for one in members]
     columns = columns_for(measure, target, {key for one in rows for key, value in one.items() if value is not None})
     cells = [column.cells([[one[column.key] for one in members] for members in told.values()]) for column in columns]
-    heads = [[cell(label), _status([one["status"] for one in members])] for label, members in told.items()]
+    odd = any(one["status"] != "finished" for one in rows)
+    statuses = [[_status([one["status"] for one in members])] if odd else [] for members in told.values()]
+    heads = [[cell(label), *status] for label, status in zip(told, statuses, strict=True)]
     return Table(
         title="Comparison",
         note="Several seeds: mean ± standard deviation." if len(runs) > len(told) else "",
-        columns=["method", "status", *(column.name for column in columns)],
+        columns=["method", *(["status"] if odd else []), *(column.name for column in columns)],
         rows=[head + [column[index] for column in cells] for index, head in enumerate(heads)],
     )
 

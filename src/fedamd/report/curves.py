@@ -76,6 +76,11 @@ def draw_curves(runs: Sequence[StoredRun]) -> list[Curve]:
     return [_curve(label, members) for label, members in groups(runs).items()]
 
 
+def by_settings(curves: Sequence[Curve]) -> list[Curve]:
+    """Curves of one method, named by the settings in which they differ."""
+    return [replace(curve, label=curve.label.partition(" ")[2] or curve.label) for curve in curves]
+
+
 def groups(runs: Sequence[StoredRun]) -> dict[str, list[StoredRun]]:
     """The runs by label: those that differ in their seed, and in nothing else, are together."""
     together: dict[str, list[StoredRun]] = {}

@@ -4,18 +4,37 @@
 /** Names and values, as tiles. */
 function facts(data) {
   const node = el("dl", { class: "facts" });
-  const draw = () => node.replaceChildren(...data.facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+  const tile = ([name, value]) => el("div", { class: value.length > 24 ? "long" : null }, el("dt", {}, name), el("dd", {}, value));
+  const draw = () => node.replaceChildren(...data.facts.map(tile));
   return { node, draw, update(fresh) { data = fresh; draw(); } };
 }
 
-/** A table that sorts by the column that is clicked on; what has no value comes last. */
+/** A table that sorts by the column that is clicked on; what has no value comes last. Where there is no room for all
+ *  columns the last ones wait behind a button; shown, they scroll past the first, which stays. */
 function table(data) {
-  const node = el("div", { class: "scroll" });
+  const scroll = el("div", { class: "scroll" });
+  const more = el("button", { type: "button", class: "more", onclick: () => { all = !all; draw(); } });
+  const node = el("div", {}, scroll, more);
   const order = { column: null, up: false };
+  let all = false;
 
   function draw() {
-    node.classList.toggle("tall", data.rows.length > 24);
-    node.replaceChildren(el("table", {}, el("thead", {}, el("tr", {}, ...data.columns.map(heading))), el("tbody", {}, ...sorted().map(line))));
+    scroll.classList.toggle("tall", data.rows.length > 24);
+    scroll.replaceChildren(el("table", {}, el("thead", {}, el("tr", {}, ...data.columns.map(heading))), el("tbody", {}, ...sorted().map(line))));
+    fit();
+  }
+
+  /** Hide the last columns until the others fit, and say which. */
+  function fit() {
+    const rows = [...scroll.querySelectorAll("tr")];
+    const hide = (column, hidden) => rows.forEach((row) => { row.children[column].hidden = hidden; });
+    data.columns.forEach((_, column) => hide(column, false));
+    let shown = data.columns.length;
+    while (shown > 2 && scroll.scrollWidth > scroll.clientWidth + 1) hide(--shown, true);
+    const waiting = data.columns.slice(shown).map((column) => column.split("\n").join(" "));
+    if (all) waiting.forEach((_, index) => hide(shown + index, false));
+    more.hidden = !waiting.length;
+    more.textContent = all ? "Fewer columns" : waiting.length > 4 ? `${waiting.length} more columns` : `More columns: ${waiting.join(", ")}`;
   }
 
   function heading(label, column) {
@@ -44,6 +63,7 @@ function table(data) {
   const line = (row) => el("tr", {}, ...row.map((cell, column) =>
     el("td", { class: [cell.tone, numeric(column) ? "number" : ""].filter(Boolean).join(" ") || null }, cell.text)));
 
+  whenWidthChanges(node, () => scroll.firstChild && fit());
   return { node, draw, update(fresh) { data = fresh; draw(); } };
 }
 
@@ -59,14 +79,7 @@ function text(data) {
   return { node, draw, update(fresh) { data = fresh; draw(); } };
 }
 
-/** A picture that is part of the file. */
-function picture(data) {
-  const node = el("img", {});
-  const draw = () => { node.src = data.source; node.alt = data.title; };
-  return { node, draw, update(fresh) { data = fresh; draw(); } };
-}
-
-const WIDGETS = { facts, curves, bars, heatmap, parallel, table, text, picture };
+const WIDGETS = { facts, curves, bars, heatmap, heatmaps, parallel, table, text };
 let shape = "";
 let widgets = [];
 
@@ -97,7 +110,7 @@ function show(data) {
 /** The headings, as links. */
 function contents(sections) {
   const titled = sections.map((section, index) => [section.title, index]).filter(([title]) => title);
-  return el("nav", { "aria-label": "contents" }, el("details", { class: "card", open: "" }, el("summary", {}, "Contents"),
+  return el("nav", { "aria-label": "contents" }, el("details", { class: "card", open: innerWidth > 600 ? "" : null }, el("summary", {}, "Contents"),
     el("ol", {}, ...titled.map(([title, index]) => el("li", {}, el("a", { href: `#section-${index}` }, title))))));
 }
 

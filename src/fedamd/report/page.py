@@ -6,27 +6,21 @@ A page is a title and sections. A section is plain data; the scripts beside this
         Facts(title="", facts=[("methods", "8")]),
         Table(title="Rounds to 75%", columns=["method", "paper", "here", "verdict"],
               rows=[[cell("FedAMD"), cell(45), cell(44), cell("holds", tone="good")]]),
-        Picture.of("Figure 1", Path("figure.svg")),
     ])
     Path("table2.html").write_text(page, encoding="utf-8")
 """
 
-import base64
 import html
 import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
-from pathlib import Path
 from string import Template
 from typing import Any, Literal
 
-from fedamd.errors import FedamdError
-
 Tone = Literal["", "best", "good", "warn", "bad"]
 Format = Literal["number", "percent", "bytes"]
-_PICTURES = {".png": "image/png", ".svg": "image/svg+xml"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +94,18 @@ class HeatMap(PageSection):
 
 
 @dataclass(frozen=True, kw_only=True)
+class HeatMaps(PageSection):
+    """Small maps side by side, on one scale of colours.
+
+    `maps` are {"label": …, "rows": [texts], "columns": [texts], "cells": rows of (text, from 0 (bad) to 1 or None)}.
+    """
+
+    down: str  # what the rows are
+    across: str
+    maps: Sequence[dict[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Parallel(PageSection):
     """Parallel coordinates, a line for every run.
 
@@ -117,24 +123,6 @@ class Text(PageSection):
 
     parts: Sequence[tuple[str, str]]
     open: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class Picture(PageSection):
-    """A picture, embedded."""
-
-    source: str  # a data: address
-
-    @classmethod
-    def of(cls, title: str, path: Path, note: str = "") -> "Picture":
-        """From a .png or .svg file."""
-        if path.suffix not in _PICTURES:
-            raise FedamdError(f"{path} is not a picture for a page: use .png or .svg")
-        try:
-            content = base64.b64encode(path.read_bytes()).decode()
-        except OSError as error:
-            raise FedamdError(f"cannot read {path}: {error.strerror}") from None
-        return cls(title=title, note=note, source=f"data:{_PICTURES[path.suffix]};base64,{content}")
 
 
 def cell(value: float | str | None, text: str | None = None, tone: Tone = "") -> TableCell:

@@ -1,8 +1,10 @@
 "use strict";
-// Where runs lie in the space of their settings: a heat map over two keys, and parallel coordinates over all of them.
+// Where runs lie in the space of their settings: heat maps over two keys, and parallel coordinates over all of them.
 
 /** A value between bad (0) and good (1) as a colour. */
 const shade = (good) => `color-mix(in srgb, var(--accent) ${Math.round(8 + 84 * good)}%, var(--card))`;
+
+const tinted = (good) => `background:${shade(good)};color:${good > 0.5 ? "var(--card)" : "var(--ink)"}`;
 
 /** The best value for every pair of two keys' values; with more keys, which two can be chosen. */
 function heatmap(data) {
@@ -20,7 +22,7 @@ function heatmap(data) {
     node.replaceChildren(
       data.keys.length > 2 ? el("div", { class: "tools" }, chooser("down", "rows"), chooser("across", "columns")) : "",
       el("div", { class: "scroll" }, el("table", { class: "heat" },
-        el("thead", {}, el("tr", {}, el("th", {}, single ? data.keys[0].label : `${data.keys[state.down].label} ↓  ${data.keys[state.across].label} →`),
+        el("thead", {}, el("tr", {}, el("th", {}, single ? data.keys[0].label : `${data.keys[state.down].label} ↓ ${data.keys[state.across].label} →`),
           ...columns.map((value) => el("th", { scope: "col" }, value)))),
         el("tbody", {}, ...body))));
   }
@@ -31,8 +33,7 @@ function heatmap(data) {
     const better = (a, b) => (data.higher === a.value > b.value ? a : b);
     if (!scored.length) return el("td", { class: "none" }, here[0]?.text ?? "");
     const best = scored.reduce(better);
-    const good = goodness(best.value);
-    return el("td", { title: best.label, style: `background:${shade(good)};color:${good > 0.5 ? "var(--card)" : "var(--ink)"}` }, best.text);
+    return el("td", { title: best.label, style: tinted(goodness(best.value)) }, best.text);
   }
 
   function chooser(which, name) {
@@ -49,9 +50,24 @@ function heatmap(data) {
   return { node, draw, update(fresh) { data = fresh; draw(); } };
 }
 
+/** Small maps side by side. */
+function heatmaps(data) {
+  const node = el("div", { class: "maps" });
+
+  function map({ label, rows, columns, cells }) {
+    const field = ([text, good]) => el("td", { class: good === null ? "none" : null, style: good === null ? null : tinted(good) }, text);
+    return el("div", {}, el("h3", {}, label), el("table", { class: "heat small" },
+      el("thead", {}, el("tr", {}, el("th", {}, `${data.down} ↓ ${data.across} →`), ...columns.map((value) => el("th", { scope: "col" }, value)))),
+      el("tbody", {}, ...rows.map((row, index) => el("tr", {}, el("th", { scope: "row" }, row), ...cells[index].map(field))))));
+  }
+
+  const draw = () => node.replaceChildren(...data.maps.map(map));
+  return { node, draw, update(fresh) { data = fresh; draw(); } };
+}
+
 /** An axis for every key and one for what was measured, a line for every run. Dragging along an axis keeps what lies there. */
 function parallel(data) {
-  const [height, top, bottom, side, least] = [320, 44, 292, 60, 110];
+  const [height, top, bottom] = [320, 44, 292];
   const tip = el("div", { class: "tip", hidden: "" });
   const host = el("div", { class: "plot", onpointermove: move, onpointerdown: press, onpointerup: release, onpointerleave: leave,
     ondblclick: () => { chosen.clear(); draw(); } }, tip);
@@ -59,12 +75,16 @@ function parallel(data) {
     el("div", { class: "scroll" }, host));
   const chosen = new Map(); // axis → the heights that are kept
   let from = null;
+  const roomy = () => host.clientWidth > 600;
+  const side = () => (roomy() ? 60 : 20);
+  const last = () => (roomy() ? 60 : 52); // right of the last axis, for what is measured
+  const step = () => (host.clientWidth - side() - last()) / Math.max(data.axes.length - 1, 1);
   const Y = (place) => bottom - place * (bottom - top);
-  const X = (index) => side + (index / Math.max(data.axes.length - 1, 1)) * (host.clientWidth - 2 * side);
+  const X = (index) => side() + index * step();
   const kept = (line) => [...chosen].every(([axis, [low, high]]) => line.at[axis] !== null && line.at[axis] >= low && line.at[axis] <= high);
 
   function draw(near = null) {
-    host.style.minWidth = `${2 * side + least * (data.axes.length - 1)}px`;
+    host.style.minWidth = `${60 * data.axes.length}px`;
     if (!host.clientWidth) return;
     const picture = svg("svg", { width: host.clientWidth, height, role: "img", "aria-label": data.title },
       ...data.lines.map((line) => svg("path", {
@@ -76,12 +96,21 @@ function parallel(data) {
     host.prepend(picture);
   }
 
+  /** Those that do not cover one another; the ends are always among them. */
+  function apart(ticks) {
+    const ordered = [...ticks].sort(([a], [b]) => a - b);
+    const clear = (a, b) => Math.abs(Y(a[0]) - Y(b[0])) >= 14;
+    const end = ordered.at(-1);
+    return ordered.reduce((kept, tick) =>
+      (tick === end || !kept.length || (clear(tick, kept.at(-1)) && clear(tick, end)) ? [...kept, tick] : kept), []);
+  }
+
   function axis({ label, ticks }, index) {
     const range = chosen.get(index);
     return [
       svg("line", { class: "rail", x1: X(index), x2: X(index), y1: top, y2: bottom }),
-      svg("text", { class: "axis", x: X(index), y: 18, "text-anchor": "middle" }, label),
-      ...ticks.map(([place, text]) => svg("text", { class: "tick", x: X(index) + 6, y: Y(place) + 4 }, text)),
+      svg("text", { class: "axis", x: X(index), y: index % 2 && !roomy() ? 32 : 16, "text-anchor": index || roomy() ? "middle" : "start", dx: index || roomy() ? 0 : -14 }, label),
+      ...apart(ticks).map(([place, text]) => svg("text", { class: "tick", x: X(index) + 6, y: Y(place) + 4 }, text)),
       ...(range ? [svg("rect", { class: "chosen", x: X(index) - 8, width: 16, y: Y(range[1]), height: Math.max(Y(range[0]) - Y(range[1]), 2) })] : []),
     ];
   }
@@ -93,9 +122,8 @@ function parallel(data) {
 
   /** The line that passes nearest to a point, within reach. */
   function nearest(x, y) {
-    const step = (host.clientWidth - 2 * side) / Math.max(data.axes.length - 1, 1);
-    const left = Math.min(Math.max(Math.floor((x - side) / step), 0), data.axes.length - 2);
-    const share = Math.min(Math.max((x - X(left)) / step, 0), 1);
+    const left = Math.min(Math.max(Math.floor((x - side()) / step()), 0), data.axes.length - 2);
+    const share = Math.min(Math.max((x - X(left)) / step(), 0), 1);
     const away = data.lines.filter(kept).map((line) => {
       const [a, b] = [line.at[left], line.at[left + 1] ?? line.at[left]];
       return { line, distance: a === null ? Infinity : Math.abs(Y(a + share * (b - a)) - y) };
@@ -138,6 +166,6 @@ function parallel(data) {
     draw();
   }
 
-  new ResizeObserver(() => draw()).observe(node);
+  whenWidthChanges(node, () => draw());
   return { node, draw: () => draw(), update(fresh) { data = fresh; draw(); } };
 }

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedamd.metrics import Measure
-from fedamd.report.page import HeatMap, Parallel
+from fedamd.report.page import HeatMap, Parallel, TableCell, cell
 
-_TICKS = 12  # words that fit beside an axis
 _DECADES = 20  # a range whose ends are that many times apart is drawn in powers
 
 
@@ -65,8 +64,8 @@ def parallel(places: Sequence[Place], keys: Sequence[str], measure: Measure) -> 
         "ticks": [(place, measure.text(measure.score(end), 3)) for place, end in ends],
     }
     return Parallel(
-        title="Settings and what came of them",
-        note="A line is a setting, the stronger its colour the better; the best is on top. Dashed: diverged.",
+        title="Settings and results",
+        note="Each line is a setting: the stronger its colour, the better. Dashed lines diverged.",
         axes=[*({"label": short(key), "ticks": scale.ticks()} for key, scale in scales.items()), judged],
         lines=[
             {
@@ -91,7 +90,7 @@ class _Scale:
     def of(cls, values: Sequence[Any]) -> "_Scale":
         distinct = list({json.dumps(value): value for value in values}.values())
         if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in distinct):
-            return cls(distinct, by_size=False)
+            return cls(sorted(distinct, key=_numbers_first), by_size=False)
         ordered = sorted(distinct)
         return cls(ordered, by_size=True, logarithmic=ordered[0] > 0 and ordered[-1] >= _DECADES * ordered[0])
 
@@ -103,15 +102,24 @@ class _Scale:
         return (size(value) - low) / (high - low) if high > low else 0.5
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Every value where there are few; else the ends and one between them."""
-        few = len(self.values) <= _TICKS
-        shown = self.values if few else [self.values[0], self.values[len(self.values) // 2], self.values[-1]]
-        return [(self.place(value), word(value)) for value in shown]
+        """Every value; the page leaves out those that would cover others."""
+        return [(self.place(value), word(value)) for value in self.values]
+
+
+def _numbers_first(value: Any) -> tuple[bool, float]:
+    """Numbers by their size, then words in the order given."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return not number, value if number else 0.0
 
 
 def short(key: str) -> str:
     """A key without its section."""
     return key.removeprefix("algorithm.")
+
+
+def setting_cell(value: Any) -> TableCell:
+    """A setting in a table, numbers to be sorted by their size."""
+    return cell(value if isinstance(value, int | float) and not isinstance(value, bool) else word(value))
 
 
 def word(value: Any) -> str:

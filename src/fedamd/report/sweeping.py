@@ -11,9 +11,9 @@ from fedamd.errors import FedamdError
 from fedamd.metrics import Measure
 from fedamd.report.clients import client_sections
 from fedamd.report.content import curve_section, page_subtitle, summary_facts
-from fedamd.report.curves import draw_curves, groups
+from fedamd.report.curves import Curve, by_settings, draw_curves, groups
 from fedamd.report.page import Facts, PageSection, Table, Text, build_page, cell
-from fedamd.report.space import Place, heat_map, parallel, short, word
+from fedamd.report.space import Place, heat_map, parallel, setting_cell, short, word
 from fedamd.report.stored import StoredRun, read_runs
 from fedamd.runs.folder import CONFIG
 
@@ -45,7 +45,7 @@ def sweep_page(folder: Path) -> str:
     best = _best_first(runs, ranked, list(axes))
     sections += [
         _table(places, ranked, list(axes), measure),
-        curve_section(draw_curves(best), best[0].config.target_accuracy),
+        curve_section(_named(best), best[0].config.target_accuracy),
         *client_sections(best[:1]),
     ]
     title = f"Sweep over {', '.join(short(key) for key in axes)}" if axes else "Sweep over seeds"
@@ -86,16 +86,18 @@ def _table(places: Sequence[Place], ranked: Sequence[Place], keys: Sequence[str]
     order = [*ranked, *(place for place in places if place.value is None)]
     rows = [
         [
-            *(
-                cell(place.point[key] if isinstance(place.point[key], int | float) else word(place.point[key]))
-                for key in keys
-            ),
             cell(place.value, measure.text(place.value), "best" if place in ranked[:1] else ""),
+            *(setting_cell(place.point[key]) for key in keys),
             cell(place.status, tone="bad" if "diverged" in place.status else ""),
         ]
         for place in order
     ]
-    return Table(title="Settings", columns=[*map(short, keys), f"final {measure.label}", "status"], rows=rows)
+    return Table(title="Settings", columns=[f"final {measure.label}", *map(short, keys), "status"], rows=rows)
+
+
+def _named(runs: Sequence[StoredRun]) -> list[Curve]:
+    one_method = len({run.config.algorithm.name for run in runs}) == 1
+    return by_settings(draw_curves(runs)) if one_method else draw_curves(runs)
 
 
 def _best_first(runs: Sequence[StoredRun], ranked: Sequence[Place], keys: Sequence[str]) -> list[StoredRun]:

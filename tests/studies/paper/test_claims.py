@@ -67,7 +67,7 @@ def test_does_not_hold_where_it_does_in_none() -> None:
 
 def test_holds_only_in_some_panels() -> None:
     verdict = judge(PATTERNS, patterns({20: 0.81, 40: 0.79, 100: 0.83}))
-    assert verdict.text == "holds only if in a round there are 20 clients or 100 clients"
+    assert verdict.text == "holds only if a round has 20 clients or 100 clients"
 
 
 def test_not_yet_run() -> None:

@@ -5,14 +5,15 @@ import io
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedamd.files import write_text
+from fedamd.report.content import curve_section
 from fedamd.report.curves import Curve as Drawn
 from fedamd.report.curves import measured_points
 from fedamd.report.figures import draw_costs
-from fedamd.report.page import PageSection, Picture, Table, TableCell, Tone, build_page, cell
+from fedamd.report.page import PageSection, Table, TableCell, Tone, build_page, cell
 from fedamd.runs.records import Record
 from fedamd.studies.leaderboard.board import Entrant, LeaderboardSetting
 from fedamd.studies.leaderboard.ranking import COSTS, Standing, rank
@@ -52,11 +53,12 @@ def publish(told: Sequence[Board], folder: Path) -> list[Path]:
     write_text(folder / "leaderboard.csv", _csv(told))
     sections: list[PageSection] = []
     for board in told:
-        sections += [_table(board), Picture.of("", figures[board.setting.name], "the best at equal rounds")]
+        sections += [_table(board), _curves(board)]
     write_text(folder / "leaderboard.html", build_page("Leaderboard", sections, subtitle=_HOW, contents=True))
     return [folder / "leaderboard.csv", folder / "leaderboard.html", *figures.values()]
 
 
+_BANDS = "Lines are means over seeds, bands reach from the smallest to the largest; the start-up is charged."
 _HOW = (
     "Every method with the same budget for tuning, on seeds that are not reported. Accuracy: the mean of the last ten "
     "evaluations, ± the 95 % interval over seeds, a seed that diverged counted as 0; = tied with the first."
@@ -67,7 +69,7 @@ def _table(board: Board) -> Table:
     by_label = {cost: {one.label: one for one in standings} for cost, standings in board.standings.items()}
     columns = [
         "method",
-        *(f"{kind}\nat equal\n{cost}" for cost in COSTS for kind in ("rank", "accuracy")),
+        *(f"{kind}\nat equal\n{cost}" for cost in COSTS for kind in ("accuracy", "rank")),
         "worst seed",
     ]
     columns += [f"{_UNITS[cost][1]}\nto {target:.0%}" for cost in COSTS for target in board.setting.targets]
@@ -83,7 +85,7 @@ def _row(label: str, by_label: Mapping[str, Mapping[str, Standing]]) -> list[Tab
         one = by_label[cost][label]
         tone: Tone = "bad" if one.diverged else "best" if one.rank == 1 else "good" if one.tied else ""
         place = f"{one.rank} =" if one.tied and one.rank > 1 else f"{one.rank}"
-        cells += [cell(one.rank, place), cell(one.mean, accuracy(one).replace(" (", "\n("), tone)]
+        cells += [cell(one.mean, accuracy(one).replace(" (", "\n("), tone), cell(one.rank, place)]
     cells.append(cell(by_label["rounds"][label].worst, f"{100 * by_label['rounds'][label].worst:.2f}"))
     for cost in COSTS:
         unit = _UNITS[cost][0]
@@ -116,9 +118,15 @@ def _csv(told: Sequence[Board]) -> str:
     return text.getvalue()
 
 
-def _draw(board: Board, path: Path) -> Path:
+def _curves(board: Board) -> PageSection:
+    section = curve_section(_best(board), board.setting.targets[-1])
+    return replace(section, title="", note=f"The best at equal rounds, at most {DRAWN}. {_BANDS}")
+
+
+def _best(board: Board) -> list[Drawn]:
+    """The curves of the best at equal rounds."""
     best = [one.label for one in board.standings["rounds"][:DRAWN]]
-    curves = [
+    return [
         Drawn(
             label,
             tuple(line["seed"] for line in board.reported[label]),
@@ -127,7 +135,10 @@ def _draw(board: Board, path: Path) -> Path:
         )
         for label in best
     ]
-    return draw_costs(curves, path, board.setting.targets[-1])
+
+
+def _draw(board: Board, path: Path) -> Path:
+    return draw_costs(_best(board), path, board.setting.targets[-1])
 
 
 def _records(line: Line) -> list[Record]:

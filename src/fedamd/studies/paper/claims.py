@@ -153,7 +153,7 @@ def _side(label: str, runs: Sequence[Mapping[str, Any]], quantity: Quantity) -> 
 def _answer(judged: Sequence[str], won: Sequence[str]) -> tuple[Answer, str]:
     if len(won) == len(judged):
         return "holds", ""
-    return ("holds only if", f"in a round there are {' or '.join(won)}") if won else ("does not hold", "")
+    return ("holds only if", f"a round has {' or '.join(won)}") if won else ("does not hold", "")
 
 
 def _if_fedavg_were_slower(claim: Claim, whole: Mapping[str, Sequence[ReproducedCurve]]) -> list[str]:

@@ -62,10 +62,15 @@ def draw_grids(outcomes: Sequence[ReproducedCurve], path: Path) -> Path | None:
     return _small(save(figure, path, dpi=_DPI), outcomes)
 
 
+def accuracies(outcome: ReproducedCurve) -> tuple[list[float], list[float], list[list[float]]]:
+    """The local rates down, the server's across, and the final accuracy of each pair in percent; 0 if it diverged."""
+    local, server = (sorted({pair[which] for pair in outcome.grid}, reverse=True) for which in (0, 1))
+    return local, server, [[100 * final_accuracy(outcome.grid[eta_l, eta_s]) for eta_s in server] for eta_l in local]
+
+
 def _map(axes: Any, outcome: ReproducedCurve, title: str) -> None:
     """One method's grid."""
-    local, server = (sorted({pair[which] for pair in outcome.grid}, reverse=True) for which in (0, 1))
-    values = [[100 * final_accuracy(outcome.grid[eta_l, eta_s]) for eta_s in server] for eta_l in local]
+    local, server, values = accuracies(outcome)
     axes.set_axis_on()
     axes.imshow(values, cmap="viridis", vmin=10, vmax=90, aspect="auto")
     axes.set_title(title, fontsize=8, color=INK)

@@ -8,10 +8,10 @@ from pathlib import Path
 from fedamd.errors import FedamdError
 from fedamd.report.content import curve_section
 from fedamd.report.curves import PAPER, thinned
-from fedamd.report.page import Facts, PageSection, Picture, Table, TableCell, Text, Tone, build_page, cell
+from fedamd.report.page import Facts, HeatMaps, PageSection, Table, TableCell, Text, Tone, build_page, cell
 from fedamd.studies.paper import claims, table
 from fedamd.studies.paper.experiments import EXPERIMENTS, TARGET, PaperExperiment
-from fedamd.studies.paper.figures import curve, draw_curves, draw_grids, is_drawn
+from fedamd.studies.paper.figures import accuracies, curve, draw_curves, draw_grids, is_drawn
 from fedamd.studies.paper.reproduce import Protocol, ReproducedCurve, stored
 from fedamd.studies.paper.store import PaperStore
 
@@ -77,7 +77,7 @@ def paper_page(folder: Path) -> str:
         raise FedamdError(f"{folder} holds no finished cell of the paper's experiments: run `fedamd reproduce` first")
     sections: list[PageSection] = [_facts(results), *_verdict_sections(claims.verdicts(results))]
     for name, outcomes in results.items():
-        sections += _experiment_sections(EXPERIMENTS[name], outcomes, folder)
+        sections += _experiment_sections(EXPERIMENTS[name], outcomes)
     return build_page(
         "The paper's experiments, repeated", sections, subtitle="FedAMD: Wu et al., ICML 2023", contents=True
     )
@@ -115,10 +115,8 @@ def _verdict_sections(told: Sequence[claims.ClaimVerdict]) -> list[PageSection]:
     ]
 
 
-def _experiment_sections(
-    experiment: PaperExperiment, outcomes: Sequence[ReproducedCurve], folder: Path
-) -> list[PageSection]:
-    """A table and the curves of each panel, then the map of all rates."""
+def _experiment_sections(experiment: PaperExperiment, outcomes: Sequence[ReproducedCurve]) -> list[PageSection]:
+    """A table and the curves of each panel, then maps of all rates."""
     sections: list[PageSection] = []
     for panel, own in table.panels(outcomes).items():
         told = table.rows(experiment.name, own)
@@ -127,20 +125,34 @@ def _experiment_sections(
         note = " ".join(part for part in (experiment.notes, remarks) if part)
         sections.append(Table(title=title, note=note, columns=_columns(), rows=[_row(one) for one in told]))
         sections.append(_curves(own))
-    if (rates := _rates_path(folder, experiment.name)).exists():
-        sections.append(Picture.of(f"{experiment.title}: all rates", rates))
+    if searched := [outcome for outcome in outcomes if outcome.grid]:
+        sections.append(_rates(f"{experiment.title}: all rates", searched))
     return sections
+
+
+def _rates(title: str, outcomes: Sequence[ReproducedCurve]) -> HeatMaps:
+    """How every pair of rates did."""
+    maps = []
+    for outcome in outcomes:
+        local, server, values = accuracies(outcome)
+        shown = [[(f"{value:.0f}", value / 100) if value else ("–", None) for value in row] for row in values]
+        rows, columns = ([f"{rate:g}" for rate in rates] for rates in (local, server))
+        maps.append(
+            {"label": f"{outcome.label}\n{outcome.cell.panel}", "rows": rows, "columns": columns, "cells": shown}
+        )
+    note = "Final accuracy in percent on seed 0; – diverged."
+    return HeatMaps(title=title, note=note, down="η_l", across="η_s", maps=maps)
 
 
 def _columns() -> list[str]:
     wide = [quantity.heading.replace(" to ", "\nto ").replace("final ", "final\n") for quantity in table.QUANTITIES]
-    return ["method", "η_l, η_s", *wide, "rounds\nof each seed"]
+    return ["method", *wide, "η_l, η_s", "rounds\nof each seed"]
 
 
 def _row(row: table.Row) -> list[TableCell]:
     """What was measured, and below it what the paper has."""
     texts = table.cells(row, with_paper=False)
-    cells = [cell(texts[0]), cell(texts[1])]
+    cells = [cell(texts[0])]
     for quantity, text in zip(table.QUANTITIES, texts[2:], strict=False):
         printed = (
             f"\npaper {quantity.text(row.paper(quantity), '–')} ({table.deviation(row, quantity)})"
@@ -148,7 +160,7 @@ def _row(row: table.Row) -> list[TableCell]:
             else ""
         )
         cells.append(cell(row.here(quantity), text + printed))
-    return [*cells, cell(texts[-2])]
+    return [*cells, cell(texts[1]), cell(texts[-2])]
 
 
 def _curves(outcomes: Sequence[ReproducedCurve]) -> PageSection:
