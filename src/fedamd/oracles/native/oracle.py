@@ -16,8 +16,6 @@ from fedamd.oracles.base import Batch, Oracle
 from fedamd.oracles.native.layers import FIELDS, describe, unsupported
 from fedamd.oracles.native.library import available, check, declare, load
 
-_LANES = 16  # samples side by side in the C++ code
-
 
 class NativeOracle(Oracle):
     """Cross-entropy of an `nn.Sequential` on a data set. Parameters are laid out as `model.parameters()` are."""
@@ -156,6 +154,7 @@ def _library() -> ctypes.CDLL:
     declare(library, "fedamd_gradient", pointer, _Data, _Batches, *[pointer] * 6)
     declare(library, "fedamd_score", pointer, _Data, _Batches, pointer, pointer, pointer)
     library.fedamd_destroy.argtypes, library.fedamd_destroy.restype = [pointer], None
+    library.fedamd_lanes.argtypes, library.fedamd_lanes.restype = [], number
     return library
 
 
@@ -194,10 +193,10 @@ class _Data(ctypes.Structure):
         return data
 
     def arrange(self) -> None:
-        """Put a copy of the inputs into the lanes for good: blocks of sixteen samples, side by side."""
-        inputs = self.tensors[0].flatten(1)
-        whole = torch.nn.functional.pad(inputs, (0, 0, 0, -len(inputs) % _LANES))
-        lanes = whole.view(-1, _LANES, inputs.shape[1]).transpose(1, 2).contiguous()
+        """Put a copy of the inputs into the lanes for good: blocks of as many samples as a register holds, side by side."""
+        inputs, side_by_side = self.tensors[0].flatten(1), _library().fedamd_lanes()
+        whole = torch.nn.functional.pad(inputs, (0, 0, 0, -len(inputs) % side_by_side))
+        lanes = whole.view(-1, side_by_side, inputs.shape[1]).transpose(1, 2).contiguous()
         self.tensors, self.lanes = (*self.tensors, lanes), lanes.data_ptr()
 
 

@@ -16,7 +16,7 @@ class Convolution final : public Layer {
                 Index(channels) * (Index(in.channels) * kernel.rows * kernel.columns + bias)),
           conv(convolved(in, channels, kernel)), kernel(kernel), weights(in.channels * kernel.rows * kernel.columns),
           bias(bias), with_relu(relu), pool(pool), pooled_weights(in, conv, out, kernel), pooled_inputs(in, out, kernel),
-          sparse(pool && pooled_weights.worthwhile() && pooled_inputs.worthwhile()) {}
+          sparse_weights(pool && pooled_weights.worthwhile()), sparse_inputs(pool && pooled_inputs.worthwhile()) {}
 
     static Shape convolved(Shape in, int channels, Kernel k) {
         return {channels, (in.height - k.rows) / k.stride_rows + 1, (in.width - k.columns) / k.stride_columns + 1};
@@ -24,15 +24,15 @@ class Convolution final : public Layer {
 
     bool keeps_marks() const override { return pool; }
     Index scratch() const override {
-        return sparse ? std::max(pooled_weights.scratch(), pooled_inputs.scratch())
-                      : SHARED * (strip_rows() * Index(conv.width) + weights);
+        const Index strips = SHARED * (strip_rows() * Index(conv.width) + weights);
+        return std::max({strips, sparse_weights ? pooled_weights.scratch() : 0, sparse_inputs ? pooled_inputs.scratch() : 0});
     }
 
     void forward(const Pass& pass) const override {
         for (int b = 0; b < pass.blocks; ++b)
             for (int y = 0; y < out.height; ++y)
-                parts(conv.channels, 6, [&](int first, int size) {
-                    dispatch<6>(size, [&](auto O) {
+                parts(conv.channels, ROWS, [&](int first, int size) {
+                    dispatch<ROWS>(size, [&](auto O) {
                         if (!pool)
                             plain_row<O>(pass, b, first, y);
                         else if (pass.marks)
@@ -45,9 +45,13 @@ class Convolution final : public Layer {
 
     void backward(const Pass& pass) const override {
         if (pass.d_in) std::fill(pass.d_in, pass.d_in + pass.blocks * in.size(), ZERO);
-        if (sparse)
-            pooled_backward(pass);
-        else
+        if (sparse_weights) {
+            pooled_weights.add_to(pass.gradient, pass.blocks, pass.in, pass.d_out, pass.marks, pass.scratch);
+            if (bias) pooled_bias_gradient(pass);
+        }
+        if (sparse_inputs && pass.d_in)
+            pooled_inputs.add_to(pass.d_in, pass.blocks, pass.parameters, pass.d_out, pass.marks, pass.scratch);
+        if (!sparse_weights || (pass.d_in && !sparse_inputs))
             parts(conv.channels, SHARED, [&](int first, int size) {
                 dispatch<SHARED>(size, [&](auto O) { backward_channels<O>(pass, first); });
             });
@@ -55,6 +59,9 @@ class Convolution final : public Layer {
 
   private:
     static constexpr int SHARED = 4;  // output channels that go through the backward pass together
+    // What the sums of the backward pass's inner loops have room for: output channels, input channels, places.
+    static constexpr int CORRELATED = MANY ? 4 : 2, SCATTERED = MANY ? 3 : 2;
+    static constexpr int CORRELATED_PLACES = MANY ? 4 : 1, SCATTERED_PLACES = MANY ? 4 : 2;
     static Shape pooled(Shape shape, bool pool) {
         return pool ? Shape{shape.channels, shape.height / 2, shape.width / 2} : shape;
     }
@@ -81,8 +88,17 @@ class Convolution final : public Layer {
         const Index offset[4] = {0, right, down, down + right};
         const Lanes* window = pass.in + b * in.size() + 2 * y * down;
         for (int x = 0; x < out.width; ++x, window += 2 * right) {
-            Lanes acc[O][4] = {};
-            convolve<O, 4>(acc, pass.parameters + Index(first) * weights, window, offset);
+            Lanes acc[O][4];
+            FEDAMD_UNROLL
+            for (int p = 0; p < 4; p += COLUMNS) {
+                Lanes some[O][COLUMNS] = {};
+                const Index (&at)[COLUMNS] = *reinterpret_cast<const Index (*)[COLUMNS]>(offset + p);
+                convolve<O, COLUMNS>(some, pass.parameters + Index(first) * weights, window, at);
+                FEDAMD_UNROLL
+                for (int o = 0; o < O; ++o)
+                    FEDAMD_UNROLL
+                    for (int q = 0; q < COLUMNS; ++q) acc[o][p + q] = some[o][q];
+            }
             FEDAMD_UNROLL
             for (int o = 0; o < O; ++o) {
                 const Index at = b * out.size() + (Index(first + o) * out.height + y) * out.width + x;
@@ -101,8 +117,8 @@ class Convolution final : public Layer {
 
     template <int O>
     void plain_row(const Pass& pass, int b, int first, int y) const {
-        parts(out.width, 4, [&](int x, int size) {
-            dispatch<4>(size, [&](auto P) { places<O, P>(pass, b, first, y, x); });
+        parts(out.width, COLUMNS, [&](int x, int size) {
+            dispatch<COLUMNS>(size, [&](auto P) { places<O, P>(pass, b, first, y, x); });
         });
     }
 
@@ -123,12 +139,9 @@ class Convolution final : public Layer {
         }
     }
 
-    void pooled_backward(const Pass& pass) const {
-        pooled_weights.add_to(pass.gradient, pass.blocks, pass.in, pass.d_out, pass.marks, pass.scratch);
-        if (pass.d_in)
-            pooled_inputs.add_to(pass.d_in, pass.blocks, pass.parameters, pass.d_out, pass.marks, pass.scratch);
+    void pooled_bias_gradient(const Pass& pass) const {
         const Index windows = Index(out.height) * out.width;
-        for (int o = 0; bias && o < out.channels; ++o) {
+        for (int o = 0; o < out.channels; ++o) {
             Lanes total = ZERO;
             for (int b = 0; b < pass.blocks; ++b)
                 for (Index i = b * out.size() + o * windows, end = i + windows; i < end; ++i)
@@ -160,9 +173,10 @@ class Convolution final : public Layer {
                     offsets[o] +=
                         pool ? spread(pass, b, first + o, y, rows, to) : take(pass, b, first + o, y, rows, to);
                 }
-                weight_gradient<O>(pass.in + b * in.size(), strip, y, rows, sums);
-                if (pass.d_in) input_gradient(w, strip, O, y, rows, pass.d_in + b * in.size());
+                if (!sparse_weights) weight_gradient(pass.in + b * in.size(), strip, O, y, rows, sums);
+                if (pass.d_in && !sparse_inputs) input_gradient(w, strip, O, y, rows, pass.d_in + b * in.size());
             }
+        if (sparse_weights) return;
         float* gradient = pass.gradient + Index(first) * weights;
         for (Index i = 0; i < Index(O) * weights; ++i) gradient[i] += sum(sums[i]);
         if (bias)
@@ -203,16 +217,18 @@ class Convolution final : public Layer {
     }
 
     // sums[o][c, i, j] += Σ_{y, x} strip[o][y, x] · in[c, y + i, x + j], still one sum per lane.
-    template <int O>
-    void weight_gradient(const Lanes* image, const Lanes* strip, int y, int rows, Lanes* sums) const {
-        parts(kernel.columns, 5, [&](int column, int columns) {
-            dispatch<5>(columns, [&](auto J) {
-                for (int c = 0; c < in.channels; ++c)
-                    for (int i = 0; i < kernel.rows; ++i) {
-                        const Index row = Index(c) * in.height + y * kernel.stride_rows + i;
-                        const Index weight = (Index(c) * kernel.rows + i) * kernel.columns + column;
-                        correlate<O, J>(image + row * in.width + column, strip, rows, sums + weight);
-                    }
+    void weight_gradient(const Lanes* image, const Lanes* strip, int outputs, int y, int rows, Lanes* sums) const {
+        parts(outputs, CORRELATED, [&](int first, int size) {
+            parts(kernel.columns, 5, [&](int column, int columns) {
+                dispatch<CORRELATED, 5>(size, columns, [&](auto O, auto J) {
+                    for (int c = 0; c < in.channels; ++c)
+                        for (int i = 0; i < kernel.rows; ++i) {
+                            const Index row = Index(c) * in.height + y * kernel.stride_rows + i;
+                            const Index weight = (Index(c) * kernel.rows + i) * kernel.columns + column;
+                            correlate<O, J>(image + row * in.width + column, strip + Index(first) * rows * conv.width,
+                                            rows, sums + first * Index(weights) + weight);
+                        }
+                });
             });
         });
     }
@@ -225,12 +241,13 @@ class Convolution final : public Layer {
         for (int o = 0; o < O; ++o)
             FEDAMD_UNROLL
             for (int j = 0; j < J; ++j) acc[o][j] = sums[Index(o) * weights + j];
-        const int together = kernel.stride_columns == 1 ? conv.width / 4 * 4 : 0;
+        constexpr int T = CORRELATED_PLACES;
+        const int together = kernel.stride_columns == 1 ? conv.width / T * T : 0;
         for (int row = 0; row < rows; ++row) {
             const Lanes* x = image + Index(row) * kernel.stride_rows * in.width;
             const Lanes* d = strip + Index(row) * conv.width;
-            for (int column = 0; column < together; column += 4)
-                correlate_places<O, J, 4>(acc, x + column, d + column, rows);
+            for (int column = 0; column < together; column += T)
+                correlate_places<O, J, T>(acc, x + column, d + column, rows);
             for (int column = together; column < conv.width; ++column)
                 correlate_places<O, J, 1>(acc, x + Index(column) * kernel.stride_columns, d + column, rows);
         }
@@ -261,10 +278,10 @@ class Convolution final : public Layer {
     // d_in[c, y + i, x + j] += Σ_o w[o, c, i, j] · strip[o][y, x]: T neighbouring outputs into T + J − 1 inputs at once.
     void input_gradient(const float* w, const Lanes* strip, int outputs, int y, int rows, Lanes* d_in) const {
         parts(kernel.columns, 5, [&](int column, int columns) {
-            parts(in.channels, 3, [&](int channel, int channels) {
+            parts(in.channels, SCATTERED, [&](int channel, int channels) {
                 const float* part = w + Index(channel) * kernel.rows * kernel.columns + column;
                 Lanes* to = d_in + (Index(channel) * in.height + y * kernel.stride_rows) * in.width + column;
-                dispatch<3, 5>(channels, columns,
+                dispatch<SCATTERED, 5>(channels, columns,
                                [&](auto C, auto J) { scatter_rows<C, J>(part, strip, outputs, rows, to); });
             });
         });
@@ -272,9 +289,10 @@ class Convolution final : public Layer {
 
     template <int C, int J>
     void scatter_rows(const float* w, const Lanes* strip, int outputs, int rows, Lanes* to) const {
-        const int together = kernel.stride_columns == 1 ? conv.width / 4 * 4 : 0;
+        constexpr int T = SCATTERED_PLACES;
+        const int together = kernel.stride_columns == 1 ? conv.width / T * T : 0;
         for (int row = 0; row < (rows - 1) * kernel.stride_rows + kernel.rows; ++row, to += in.width) {
-            for (int x = 0; x < together; x += 4) scatter<C, J, 4>(w, strip + x, outputs, row, rows, to + x);
+            for (int x = 0; x < together; x += T) scatter<C, J, T>(w, strip + x, outputs, row, rows, to + x);
             for (int x = together; x < conv.width; ++x)
                 scatter<C, J, 1>(w, strip + x, outputs, row, rows, to + Index(x) * kernel.stride_columns);
         }
@@ -322,7 +340,7 @@ class Convolution final : public Layer {
     const bool bias, with_relu, pool;
     const PooledWeights pooled_weights;
     const PooledInputs pooled_inputs;
-    const bool sparse;  // use these two
+    const bool sparse_weights, sparse_inputs;  // whether they are used
 };
 
 }  // namespace fedamd

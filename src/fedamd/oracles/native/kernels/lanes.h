@@ -1,8 +1,8 @@
-// Sixteen samples side by side: the vector type every kernel works on, and the one inner loop they share.
+// Samples side by side: the vector type every kernel works on, and the one inner loop they share.
 //
-// An activation of a layer is a `Lanes`: the same feature of 16 samples. A batch is cut into blocks of 16 samples, and
-// a block of a layer with F features is F consecutive `Lanes`, in PyTorch's order (channel, row, column).
-// Written with the compiler's vector extensions: GCC and Clang map a `Lanes` to whatever registers the machine has.
+// An activation of a layer is a `Lanes`: the same feature of as many samples as a register holds. A batch is cut into
+// blocks of so many samples, and a block of a layer with F features is F consecutive `Lanes`, in PyTorch's order
+// (channel, row, column). Written with the compiler's vector extensions: no intrinsics, one source for every CPU.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,37 @@ namespace fedamd {
 
 using Index = std::ptrdiff_t;
 
-constexpr int LANES = 16;
+// What a register holds, how many of them there are, and how two are interleaved: their first halves, their second.
+#if defined(__AVX512F__)
+constexpr int LANES = 16, REGISTERS = 32;
+#define FEDAMD_FIRST 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define FEDAMD_SECOND 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#elif defined(__AVX__)
+constexpr int LANES = 8, REGISTERS = 16;
+#define FEDAMD_FIRST 0, 8, 1, 9, 2, 10, 3, 11
+#define FEDAMD_SECOND 4, 12, 5, 13, 6, 14, 7, 15
+#else
+#if defined(__aarch64__)
+constexpr int LANES = 4, REGISTERS = 32;
+#else
+constexpr int LANES = 4, REGISTERS = 16;
+#endif
+#define FEDAMD_FIRST 0, 4, 1, 5
+#define FEDAMD_SECOND 2, 6, 3, 7
+#endif
+
+// Sums that are kept in registers, beside what they are made of: so many rows of so many columns.
+constexpr bool MANY = REGISTERS >= 32;
+constexpr int ROWS = 6, COLUMNS = MANY ? 4 : 2;
+
 typedef float Lanes __attribute__((vector_size(LANES * sizeof(float))));
 typedef int32_t Choice __attribute__((vector_size(LANES * sizeof(int32_t))));  // result of a comparison, or a number
 typedef int16_t Marks __attribute__((vector_size(LANES * sizeof(int16_t))));   // `Choice` as it is kept in memory
 
 constexpr Lanes ZERO = {};
+
+// In front of every loop over registers.
+#define FEDAMD_UNROLL _Pragma("GCC unroll 16")
 
 inline Lanes load(const float* from) {
     Lanes values;
@@ -51,14 +76,15 @@ inline float sum(Lanes values) {
 #define FEDAMD_INTERLEAVE(a, b, ...) __builtin_shuffle(a, b, Choice{__VA_ARGS__})
 #endif
 
-// Transposes a 16 × 16 tile in place: four rounds of a perfect shuffle of its rows.
+// Transposes a square tile in place: rounds of a perfect shuffle of its rows.
 inline void transpose(Lanes (&tile)[LANES]) {
-    for (int round = 0; round < 4; ++round) {
+    for (int round = 1; round < LANES; round *= 2) {
         Lanes next[LANES];
+        FEDAMD_UNROLL
         for (int i = 0; i < LANES / 2; ++i) {
             const Lanes a = tile[i], b = tile[i + LANES / 2];
-            next[2 * i] = FEDAMD_INTERLEAVE(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-            next[2 * i + 1] = FEDAMD_INTERLEAVE(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+            next[2 * i] = FEDAMD_INTERLEAVE(a, b, FEDAMD_FIRST);
+            next[2 * i + 1] = FEDAMD_INTERLEAVE(a, b, FEDAMD_SECOND);
         }
         std::memcpy(tile, next, sizeof tile);
     }
@@ -86,9 +112,6 @@ inline void dispatch(int n, F&& f) {
     f(std::integral_constant<int, N>{});
 }
 
-// In front of every loop over registers.
-#define FEDAMD_UNROLL _Pragma("GCC unroll 16")
-
 template <int N, int M, class F>
 inline void dispatch(int n, int m, F&& f) {
     dispatch<M>(m, [&](auto second) { dispatch<N>(n, [&](auto first) { f(first, decltype(second){}); }); });
@@ -114,62 +137,24 @@ struct Strided {
     }
 };
 
-// What one register holds, and how many rows of sums fit the registers beside what they are made of.
-#if defined(__AVX512F__)
-constexpr int REGISTER = 16, ROWS = 6;
-#elif defined(__AVX__)
-constexpr int REGISTER = 8, ROWS = 3;
-#elif defined(__aarch64__)
-constexpr int REGISTER = 4, ROWS = 6;
-#else
-constexpr int REGISTER = 4, ROWS = 3;
-#endif
-typedef float Piece __attribute__((vector_size(REGISTER * sizeof(float))));
-
-// `multiply` for the part of the lanes that fits a register, and as many rows as their sums fit all registers.
-template <int O, int P>
-__attribute__((always_inline)) inline void multiply_piece(Lanes (*acc)[P], const float* w, Index w_row, Index w_step,
-                                                          const Lanes* x, const Index (&offset)[P], Index x_step,
-                                                          Index count, int lane) {
-    Piece sums[O][P];
-    FEDAMD_UNROLL
-    for (int o = 0; o < O; ++o)
-        FEDAMD_UNROLL
-        for (int p = 0; p < P; ++p)
-            std::memcpy(&sums[o][p], reinterpret_cast<const char*>(&acc[o][p]) + lane * sizeof(float), sizeof(Piece));
-    for (Index t = 0; t < count; ++t) {
-        Piece values[P];
-        FEDAMD_UNROLL
-        for (int p = 0; p < P; ++p)
-            std::memcpy(&values[p], reinterpret_cast<const char*>(x + offset[p]) + lane * sizeof(float), sizeof(Piece));
-        FEDAMD_UNROLL
-        for (int o = 0; o < O; ++o) {
-            const float weight = w[o * w_row];
-            FEDAMD_UNROLL
-            for (int p = 0; p < P; ++p) sums[o][p] += values[p] * weight;
-        }
-        w += w_step;
-        x += x_step;
-    }
-    FEDAMD_UNROLL
-    for (int o = 0; o < O; ++o)
-        FEDAMD_UNROLL
-        for (int p = 0; p < P; ++p)
-            std::memcpy(reinterpret_cast<char*>(&acc[o][p]) + lane * sizeof(float), &sums[o][p], sizeof(Piece));
-}
-
 // The inner loop: acc[o][p] += Σ_t w[o·w_row + t·w_step] · x[p][t·x_step], scalars w against vectors x.
-// The sums stay in registers, so that every x loaded is used for several rows and every w P times.
+// The sums stay in registers, so that every x loaded is used O times and every w P times.
 template <int O, int P>
 __attribute__((always_inline)) inline void multiply(Lanes (&acc)[O][P], const float* w, Index w_row, Index w_step,
                                                     const Lanes* x, const Index (&offset)[P], Index x_step,
                                                     Index count) {
-    constexpr int WHOLE = O / ROWS * ROWS, REST = O - WHOLE;
-    for (int lane = 0; lane < LANES; lane += REGISTER) {
-        for (int o = 0; o < WHOLE; o += ROWS)
-            multiply_piece<ROWS, P>(acc + o, w + o * w_row, w_row, w_step, x, offset, x_step, count, lane);
-        if constexpr (REST > 0)
-            multiply_piece<REST, P>(acc + WHOLE, w + WHOLE * w_row, w_row, w_step, x, offset, x_step, count, lane);
+    for (Index t = 0; t < count; ++t) {
+        Lanes values[P];
+        FEDAMD_UNROLL
+        for (int p = 0; p < P; ++p) values[p] = x[offset[p]];
+        FEDAMD_UNROLL
+        for (int o = 0; o < O; ++o) {
+            const float weight = w[o * w_row];
+            FEDAMD_UNROLL
+            for (int p = 0; p < P; ++p) acc[o][p] += values[p] * weight;
+        }
+        w += w_step;
+        x += x_step;
     }
 }
 

@@ -7,9 +7,8 @@
 
 namespace fedamd {
 
-// So many blocks of 16 samples go through a layer together: their activations still fit the second-level cache, and
-// a linear layer uses each weight it loads for all of them.
-constexpr int GROUP = 4;
+// So many blocks go through a layer together, 64 samples: their activations still fit the second-level cache.
+constexpr int GROUP = 64 / LANES;
 
 struct Shape {
     int channels, height, width;

@@ -16,8 +16,8 @@ class Linear final : public Layer {
     Index scratch() const override { return Index(GROUP) * LANES * row(); }
 
     void forward(const Pass& pass) const override {
-        parts(outputs, 6, [&](int first, int size) {
-            dispatch<6, GROUP>(size, pass.blocks, [&](auto O, auto P) { forward_outputs<O, P>(pass, first); });
+        each_tile(outputs, pass.blocks, [&](auto O, auto P, int first, int block) {
+            forward_tile<O, P>(pass, first, block);
         });
     }
 
@@ -31,8 +31,19 @@ class Linear final : public Layer {
     }
 
   private:
+    // Cuts rows × columns into tiles whose sums fit the registers, and calls f(rows, columns, first row, first column).
+    // The columns of a tile row follow each other, so that what the rows need is still in the cache.
+    template <class F>
+    static void each_tile(int rows, int columns, F&& f) {
+        parts(rows, ROWS, [&](int first, int height) {
+            parts(columns, COLUMNS, [&](int second, int width) {
+                dispatch<ROWS, COLUMNS>(height, width, [&](auto O, auto P) { f(O, P, first, second); });
+            });
+        });
+    }
+
     template <int O, int P>
-    void forward_outputs(const Pass& pass, int first) const {
+    void forward_tile(const Pass& pass, int first, int block) const {
         const float* offsets = pass.parameters + Index(outputs) * inputs + first;
         Lanes acc[O][P];
         FEDAMD_UNROLL
@@ -40,12 +51,13 @@ class Linear final : public Layer {
             FEDAMD_UNROLL
             for (int p = 0; p < P; ++p) acc[o][p] = ZERO + (bias ? offsets[o] : 0);
         const float* w = pass.parameters + Index(first) * inputs;
-        multiply<O, P>(acc, w, inputs, 1, pass.in, Strided<P>(inputs).at, 1, inputs);
+        const Lanes* in = pass.in + Index(block) * inputs;
+        multiply<O, P>(acc, w, inputs, 1, in, Strided<P>(inputs).at, 1, inputs);
         FEDAMD_UNROLL
         for (int o = 0; o < O; ++o)
             FEDAMD_UNROLL
             for (int p = 0; p < P; ++p)
-                pass.out[Index(p) * outputs + first + o] = with_relu ? relu(acc[o][p]) : acc[o][p];
+                pass.out[Index(block + p) * outputs + first + o] = with_relu ? relu(acc[o][p]) : acc[o][p];
     }
 
     int row() const { return (inputs + LANES - 1) / LANES; }  // one sample's inputs, in `Lanes`
@@ -59,14 +71,12 @@ class Linear final : public Layer {
         }
     }
 
-    // ∂loss/∂W = Σ_samples d_out · inᵀ. Here the lanes hold 16 inputs of one sample, so nothing is summed across lanes.
+    // ∂loss/∂W = Σ_samples d_out · inᵀ. Here the lanes hold inputs of one sample, so nothing is summed across lanes.
     void weight_gradient(const Pass& pass) const {
         for (int b = 0; b < pass.blocks; ++b)
             samples_first(pass.in + Index(b) * inputs, pass.scratch + Index(b) * LANES * row());
-        parts(row(), 4, [&](int column, int columns) {
-            parts(outputs, 6, [&](int first, int size) {
-                dispatch<6, 4>(size, columns, [&](auto O, auto P) { weight_tile<O, P>(pass, first, column); });
-            });
+        each_tile(outputs, row(), [&](auto O, auto P, int first, int column) {
+            weight_tile<O, P>(pass, first, column);
         });
     }
 
@@ -87,7 +97,7 @@ class Linear final : public Layer {
             }
     }
 
-    // A block transposed: from 16 samples in the lanes to one row of inputs after the other.
+    // A block transposed: from samples in the lanes to one row of inputs after the other.
     void samples_first(const Lanes* in, Lanes* samples) const {
         for (int column = 0; column < row(); ++column) {
             Lanes tile[LANES] = {};
@@ -98,19 +108,20 @@ class Linear final : public Layer {
     }
 
     void input_gradient(const Pass& pass) const {
-        parts(inputs, 6, [&](int first, int size) {
-            dispatch<6, GROUP>(size, pass.blocks, [&](auto I, auto P) { input_tile<I, P>(pass, first); });
+        each_tile(inputs, pass.blocks, [&](auto I, auto P, int first, int block) {
+            input_tile<I, P>(pass, first, block);
         });
     }
 
     template <int I, int P>
-    void input_tile(const Pass& pass, int first) const {
+    void input_tile(const Pass& pass, int first, int block) const {
         Lanes acc[I][P] = {};
-        multiply<I, P>(acc, pass.parameters + first, 1, inputs, pass.d_out, Strided<P>(outputs).at, 1, outputs);
+        const Lanes* d_out = pass.d_out + Index(block) * outputs;
+        multiply<I, P>(acc, pass.parameters + first, 1, inputs, d_out, Strided<P>(outputs).at, 1, outputs);
         FEDAMD_UNROLL
         for (int i = 0; i < I; ++i)
             FEDAMD_UNROLL
-            for (int p = 0; p < P; ++p) pass.d_in[Index(p) * inputs + first + i] = acc[i][p];
+            for (int p = 0; p < P; ++p) pass.d_in[Index(block + p) * inputs + first + i] = acc[i][p];
     }
 
     const int inputs, outputs;

@@ -154,6 +154,9 @@ std::vector<Task> pieces(int64_t model, int64_t samples) {
 
 extern "C" {
 
+// How many samples lie side by side where `Data` has them in the lanes.
+int64_t fedamd_lanes() { return LANES; }
+
 const char* fedamd_create(const int64_t* layers, int64_t count, const int64_t* shape, int64_t dimensions,
                           int64_t threads, void** handle, int64_t* dimension) {
     return guarded([&] {

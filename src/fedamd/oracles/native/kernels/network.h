@@ -30,7 +30,7 @@ struct Workspace {
     std::vector<float> partial;  // the gradient of a piece of a batch, once there is one
 };
 
-// A group of up to GROUP · 16 samples, by row of the data.
+// A group of up to GROUP blocks of samples, by row of the data.
 struct Group {
     const float* inputs;
     const int64_t* targets;

@@ -16,10 +16,13 @@ class PooledWeights {
   public:
     // The shapes in front of the convolution, behind it, and behind the pooling.
     PooledWeights(Shape in, Shape conv, Shape out, Kernel kernel)
-        : in(in), conv(conv), out(out), kernel(kernel), across(kernel.columns * in.channels), order(in.size()) {
+        : in(in), conv(conv), out(out), kernel(kernel), across(kernel.columns * in.channels), order(in.size()),
+          begins(out.size()) {
         for (int c = 0; c < in.channels; ++c)
             for (int p = 0; p < in.height * in.width; ++p)
                 order[Index(p) * in.channels + c] = c * in.height * in.width + p;
+        for (Index i = 0; i < out.size(); ++i)
+            begins[i] = 2 * int(i / out.width % out.height * down() + i % out.width * width());
     }
 
     // Where a kernel row fills less than half of its vectors, or a sample does not fit the cache, the plain way is as fast.
@@ -58,9 +61,10 @@ class PooledWeights {
     Index sums_size() const { return Index(out.channels) * kernel.rows * width() / LANES; }
     Index pixels_size() const { return whole(in.size()) + 1; }
     Index windows_size() const { return whole(out.size()); }
+    Index down() const { return conv.width * kernel.stride_rows * width(); }  // from a place to the one below, in strips
     Index strips_size() const { return Index(in.height) * conv.width * width() / LANES; }
 
-    // From 16 samples in the lanes to one sample after the other, with the channels of a pixel side by side.
+    // From samples in the lanes to one sample after the other, with the channels of a pixel side by side.
     void channels_last(const Lanes* image, const Scratch& at) const {
         for (Index f = 0; f < in.size(); f += LANES) {
             Lanes tile[LANES] = {};
@@ -71,15 +75,14 @@ class PooledWeights {
 
     // All windows, sample after sample.
     void list_windows(const Lanes* d_out, const Marks* marks, const Scratch& at) const {
-        const int right = int(width()), down = conv.width * kernel.stride_rows * right;
+        const int right = int(width()), lower = int(down());
         for (Index first = 0; first < out.size(); first += LANES) {
             Lanes gradient[LANES] = {}, place[LANES] = {};
             for (Index i = 0; i < std::min<Index>(LANES, out.size() - first); ++i) {
-                const int x = int(first + i) % out.width, y = int(first + i) / out.width % out.height;
                 const Choice chosen = __builtin_convertvector(marks[first + i], Choice);
-                const Choice begins = 2 * (y * down + x * right) + (chosen & 1) * right + (chosen >> 1) * down;
+                const Choice at_place = begins[first + i] + (chosen & 1) * right + (chosen >> 1) * lower;
                 gradient[i] = chosen < 0 ? ZERO : d_out[first + i];
-                place[i] = reinterpret_cast<Lanes>(chosen < 0 ? Choice{} : begins);
+                place[i] = reinterpret_cast<Lanes>(chosen < 0 ? Choice{} : at_place);
             }
             put_transposed(gradient, at.gradients + first, windows_size());
             put_transposed(place, reinterpret_cast<float*>(at.places) + first, windows_size());
@@ -105,15 +108,16 @@ class PooledWeights {
         });
     }
 
-    // Two channels at a time: enough sums in flight to hide the latency of each.
+    // Several channels at a time, if registers allow: enough sums in flight to hide the latency of each.
     template <int R, int V>
     void add_channels(const float* strips, const float* gradients, const int32_t* places, float* sums) const {
+        constexpr int MOST = MANY || R * V <= 5 ? 2 : 1;
         const Index windows = Index(out.height) * out.width, channel = kernel.rows * width();
-        const Index even = out.channels / 2 * 2;
-        for (Index o = 0; o < even; o += 2)
-            add_windows<2, R, V>(strips, gradients + o * windows, places + o * windows, sums + o * channel);
-        if (even < out.channels)
-            add_windows<1, R, V>(strips, gradients + even * windows, places + even * windows, sums + even * channel);
+        parts(out.channels, MOST, [&](int o, int channels) {
+            dispatch<MOST>(channels, [&](auto O) {
+                add_windows<O, R, V>(strips, gradients + o * windows, places + o * windows, sums + o * channel);
+            });
+        });
     }
 
     Index strip() const { return Index(conv.width) * width(); }
@@ -162,7 +166,8 @@ class PooledWeights {
     const Shape in, conv, out;
     const Kernel kernel;
     const int across;           // floats of a patch that lie side by side: one kernel row of all input channels
-    std::vector<Index> order;  // where in a block a pixel's channel lies
+    std::vector<Index> order;   // where in a block a pixel's channel lies
+    std::vector<int> begins;    // where in the strips the patch of a window's first place begins
 };
 
 }  // namespace fedamd
