@@ -193,7 +193,7 @@ class _Data(ctypes.Structure):
         return data
 
     def arrange(self) -> None:
-        """Put a copy of the inputs into the lanes for good: blocks of as many samples as a register holds, side by side."""
+        """Put a copy of the inputs into the lanes for good: block after block of samples side by side."""
         inputs, side_by_side = self.tensors[0].flatten(1), _library().fedamd_lanes()
         whole = torch.nn.functional.pad(inputs, (0, 0, 0, -len(inputs) % side_by_side))
         lanes = whole.view(-1, side_by_side, inputs.shape[1]).transpose(1, 2).contiguous()

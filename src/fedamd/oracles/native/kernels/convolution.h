@@ -25,7 +25,8 @@ class Convolution final : public Layer {
     bool keeps_marks() const override { return pool; }
     Index scratch() const override {
         const Index strips = SHARED * (strip_rows() * Index(conv.width) + weights);
-        return std::max({strips, sparse_weights ? pooled_weights.scratch() : 0, sparse_inputs ? pooled_inputs.scratch() : 0});
+        return std::max({strips, sparse_weights ? pooled_weights.scratch() : 0,
+                         sparse_inputs ? pooled_inputs.scratch() : 0});
     }
 
     void forward(const Pass& pass) const override {

@@ -46,9 +46,12 @@ constexpr Lanes ZERO = {};
 // In front of every loop over registers.
 #define FEDAMD_UNROLL _Pragma("GCC unroll 16")
 
-inline Lanes load(const float* from) {
-    Lanes values;
-    std::memcpy(&values, from, sizeof values);
+inline Lanes load(const float* from, int count = LANES) {
+    Lanes values = ZERO;
+    if (count == LANES)
+        std::memcpy(&values, from, sizeof values);
+    else
+        std::memcpy(&values, from, count * sizeof(float));
     return values;
 }
 
@@ -88,6 +91,17 @@ inline void transpose(Lanes (&tile)[LANES]) {
         }
         std::memcpy(tile, next, sizeof tile);
     }
+}
+
+// `count` vectors f(0), f(1), …, with zeros below them, transposed.
+template <class F>
+__attribute__((always_inline)) inline void transposed(Lanes (&tile)[LANES], Index count, F&& f) {
+    if (count >= LANES)
+        FEDAMD_UNROLL
+        for (int i = 0; i < LANES; ++i) tile[i] = f(i);
+    else
+        for (int i = 0; i < LANES; ++i) tile[i] = i < count ? f(i) : ZERO;
+    transpose(tile);
 }
 
 // table[at], lane by lane: one instruction where the compiler knows it.

@@ -31,13 +31,13 @@ class Linear final : public Layer {
     }
 
   private:
-    // Cuts rows × columns into tiles whose sums fit the registers, and calls f(rows, columns, first row, first column).
-    // The columns of a tile row follow each other, so that what the rows need is still in the cache.
+    // Cuts rows × blocks into tiles whose sums fit the registers, and calls f(rows, blocks, first row, first block). The
+    // blocks come one after the other, so that the weights of the rows are still in the cache.
     template <class F>
-    static void each_tile(int rows, int columns, F&& f) {
+    static void each_tile(int rows, int blocks, F&& f) {
         parts(rows, ROWS, [&](int first, int height) {
-            parts(columns, COLUMNS, [&](int second, int width) {
-                dispatch<ROWS, COLUMNS>(height, width, [&](auto O, auto P) { f(O, P, first, second); });
+            parts(blocks, COLUMNS, [&](int block, int width) {
+                dispatch<ROWS, COLUMNS>(height, width, [&](auto O, auto P) { f(O, P, first, block); });
             });
         });
     }
@@ -75,8 +75,10 @@ class Linear final : public Layer {
     void weight_gradient(const Pass& pass) const {
         for (int b = 0; b < pass.blocks; ++b)
             samples_first(pass.in + Index(b) * inputs, pass.scratch + Index(b) * LANES * row());
-        each_tile(outputs, row(), [&](auto O, auto P, int first, int column) {
-            weight_tile<O, P>(pass, first, column);
+        parts(row(), COLUMNS, [&](int column, int columns) {  // of all samples: they stay in the first-level cache
+            parts(outputs, ROWS, [&](int first, int size) {
+                dispatch<ROWS, COLUMNS>(size, columns, [&](auto O, auto P) { weight_tile<O, P>(pass, first, column); });
+            });
         });
     }
 
@@ -100,9 +102,8 @@ class Linear final : public Layer {
     // A block transposed: from samples in the lanes to one row of inputs after the other.
     void samples_first(const Lanes* in, Lanes* samples) const {
         for (int column = 0; column < row(); ++column) {
-            Lanes tile[LANES] = {};
-            std::copy(in + column * LANES, in + std::min(inputs, (column + 1) * LANES), tile);
-            transpose(tile);
+            Lanes tile[LANES];
+            transposed(tile, inputs - column * LANES, [&](int i) { return in[column * LANES + i]; });
             for (int lane = 0; lane < LANES; ++lane) samples[Index(lane) * row() + column] = tile[lane];
         }
     }

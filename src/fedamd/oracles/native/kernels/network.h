@@ -117,13 +117,8 @@ class Network {
             Lanes* to = space.values[0].data() + b * features;
             for (Index f = 0; f < features; f += LANES) {
                 const Index width = std::min<Index>(LANES, features - f);
-                Lanes tile[LANES] = {};
-                for (int lane = 0; lane < lanes; ++lane)
-                    if (width == LANES)
-                        tile[lane] = load(sample[lane] + f);
-                    else
-                        std::memcpy(&tile[lane], sample[lane] + f, width * sizeof(float));
-                transpose(tile);
+                Lanes tile[LANES];
+                transposed(tile, lanes, [&](int lane) { return load(sample[lane] + f, int(width)); });
                 std::copy(tile, tile + width, to + f);
             }
         }
