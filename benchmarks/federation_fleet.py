@@ -20,14 +20,18 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from federation import megabytes, processor_seconds
 
 from fedamd.flower.local import processes
 from fedamd.flower.local.loopback import Loopback
 
+if TYPE_CHECKING:
+    from fedamd.flower.local.launch import SuperLink
+
 THREADS = 50  # clients of one process
+JOINING = 20.0  # clients a second, at the start
 FIRST = 1  # rounds that are not counted
 HERE = ("SuperLink", "server")
 
@@ -71,14 +75,16 @@ def one_client(client: int, address: str, folder: Path, stored: dict[str, Any], 
         failed.append(f"{type(error).__name__}: {error}")
 
 
-def some_clients(clients: range, address: str, folder: Path, stored: dict[str, Any], failures: Any) -> None:
+def some_clients(
+    clients: range, address: str, folder: Path, stored: dict[str, Any], failures: Any, pause: float
+) -> None:
     processes.end_with_parent()
     logging.disable(logging.CRITICAL)
     failed: list[str] = []
     for client in clients:
         words = (client, address, folder, stored, failed)
         threading.Thread(target=one_client, args=words, daemon=True).start()
-        time.sleep(0.02)
+        time.sleep(pause)
     while True:
         time.sleep(1)
         failures.value = len(failed)
@@ -129,18 +135,20 @@ def measure(clients: int, rounds: int, file: bool) -> dict[str, object]:
             context = multiprocessing.get_context("spawn")
             groups = [range(first, min(first + THREADS, clients)) for first in range(0, clients, THREADS)]
             failures = [context.Value("i", 0) for _ in groups]
+            words = (up.address, folder / "fleet", stored)
             fleet = [
-                context.Process(target=some_clients, args=(group, up.address, folder / "fleet", stored, count))
+                context.Process(target=some_clients, args=(group, *words, count, len(groups) / JOINING), daemon=True)
                 for group, count in zip(groups, failures, strict=True)
             ]
             for process in fleet:
                 process.start()
             out = folder / "run"
             begun = time.monotonic()
-            up_in(up.folder).submit(folder / "fleet.toml", settings_for(up.folder, settings(clients, rounds, out)))
-            until(lambda: len(Folder(out).metrics()) > FIRST)
+            superlink = up_in(up.folder)
+            run = superlink.submit(folder / "fleet.toml", settings_for(up.folder, settings(clients, rounds, out)))
+            until(lambda: len(Folder(out).metrics()) > FIRST, superlink, run)
             first, before = time.monotonic(), processor_seconds(processes.marked(up.mark))
-            until(lambda: len(Folder(out).metrics()) > rounds or (out / SUMMARY).exists())
+            until(lambda: len(Folder(out).metrics()) > rounds or (out / SUMMARY).exists(), superlink, run)
             seconds, after = time.monotonic() - first, processor_seconds(processes.marked(up.mark))
             memory = megabytes(processes.marked(up.mark))
             records = [record for record in Folder(out).metrics() if record.round >= FIRST]
@@ -165,12 +173,18 @@ def measure(clients: int, rounds: int, file: bool) -> dict[str, object]:
     }
 
 
-def until(done: Callable[[], bool], seconds: float = 1200.0) -> None:
-    end = time.monotonic() + seconds
+def until(done: Callable[[], bool], superlink: "SuperLink", run: str, seconds: float = 1800.0) -> None:
+    """Wait; a run that Flower has ended meanwhile is told with the end of its log."""
+    end, looked = time.monotonic() + seconds, time.monotonic()
     while not done():
         if time.monotonic() > end:
             raise TimeoutError(f"not done after {seconds:.0f} s")
-        time.sleep(0.1)
+        if time.monotonic() > looked + 30:
+            looked = time.monotonic()
+            if (status := superlink.status(run)).startswith("finished") and not done():
+                superlink.follow(run, print)
+                raise RuntimeError(status)
+        time.sleep(0.2)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """One question for all replies, each read on its own."""
 
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -65,9 +66,11 @@ def name_of(reply: Message | None) -> object:
 
 def test_all_replies_with_one_question() -> None:
     link = FakeSuperLink()
-    found = Letterbox(link.grid).fetch(["a", "b", "c"])
+    box = Letterbox(link.grid)
+    found = box.fetch(["a", "b", "c"])
     assert {one: name_of(reply) for one, reply in found.items()} == {"a": "a", "b": "b"}
     assert link.questions == [["a", "b", "c"]]
+    box._behind.shutdown()
     assert len(link.confirmed) == 2
 
 
@@ -75,8 +78,43 @@ def test_a_reply_that_comes_whole_is_read_as_it_is() -> None:
     link = FakeSuperLink()
     link.replies["a"] = WireMessage.of(link.replies["a"].opened(), whole=True)
     link.objects.clear()
-    assert name_of(Letterbox(link.grid).fetch(["a"])["a"]) == "a"
+    box = Letterbox(link.grid)
+    assert name_of(box.fetch(["a"])["a"]) == "a"
+    box._behind.shutdown()
     assert len(link.confirmed) == 1
+
+
+def test_no_reply_is_lost_or_waits_because_the_superlink_cannot_be_told_to_forget_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def busy(request: Any) -> None:
+        asked.append(request.message_object_id)
+        assert go_on.wait(30)
+        raise httpx.ReadTimeout("busy")
+
+    asked: list[str] = []
+    go_on = threading.Event()
+    link = FakeSuperLink()
+    monkeypatch.setattr(link, "ConfirmMessageReceived", busy)
+    box = Letterbox(link.grid)
+    assert len(box.fetch(["a", "b"])) == 2
+    go_on.set()
+    box._behind.shutdown()
+    assert len(asked) == 2
+
+
+def test_no_crowd_waits_for_objects_that_come_the_slow_way() -> None:
+    """Flower announces all messages it is given before it sends the first of their objects."""
+
+    class Counting(InProcessGrid):
+        def push_messages(self, messages: Any) -> list[str]:
+            groups.append(len(messages))
+            return [] if len(groups) == 2 else super().push_messages(messages)
+
+    groups: list[int] = []
+    ids = Mailbox(Counting({}, {})).send([(node, RecordDict()) for node in range(40)], "query", ttl=10)
+    assert groups == [16, 16, 8]
+    assert [number != "" for number in ids] == [True] * 16 + [False] * 16 + [True] * 8, "one group was too large"
 
 
 def test_small_messages_go_together_and_whole_to_nodes_that_read_them() -> None:

@@ -63,10 +63,44 @@ def test_a_refusal_needs_no_values() -> None:
 
 
 def test_a_length_that_does_not_fit_its_shape_is_refused_before_memory_is_taken() -> None:
-    with pytest.raises(BadMessage, match="bytes for an array of shape"):
-        wire._read(Array("float32", (1 << 60,), "fedamd.raw", bytes(8)))
+    with pytest.raises(BadMessage, match="8 bytes for 1152921504606846976 numbers"):
+        wire._read(Array("float32", (1 << 60,), "fedamd.raw", bytes(8)), may_be_packed=False)
     with pytest.raises(BadMessage):
-        wire._read(Array("float32", (-1, -2), "fedamd.raw", bytes(8)))
+        wire._read(Array("float32", (-1, -2), "fedamd.raw", bytes(8)), may_be_packed=False)
+
+
+@pytest.mark.parametrize("small", [0, 1 << 20], ids=["vectors beside the record", "vectors in the record"])
+def test_a_compressed_value_is_packed_and_only_where_the_form_says_so(
+    monkeypatch: pytest.MonkeyPatch, small: int
+) -> None:
+    """100 numbers, one of which is not zero: a width, a gap and the number are 6 bytes instead of 400."""
+    monkeypatch.setattr(wire, "_SMALL", small)
+    values = {"v": torch.zeros(100).index_fill(0, torch.tensor([41]), 1 / 3)}
+    content, plain = (write_answer(Answer(1, values, compressed=names)) for names in (("v",), ()))
+    assert 360 < wire.size(plain) - wire.size(content) < 400
+    form = Form({"v": (torch.Size([100]), torch.float32)}, has_loss=False)
+    packable = Form(form.values, has_loss=False, compressed={"v"})
+    assert read_answer(content, 1, packable).values["v"].equal(values["v"])
+    assert read_answer(plain, 1, packable).values["v"].equal(values["v"])
+    with pytest.raises(BadMessage, match=r"written as fedamd\.sparse"):
+        read_answer(content, 1, form)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_packed_number_must_be_finite(bad: float) -> None:
+    form = Form({"v": (torch.Size([100]), torch.float32)}, has_loss=False, compressed={"v"})
+    values = {"v": torch.zeros(100).index_fill(0, torch.tensor([41]), bad)}
+    with pytest.raises(BadMessage, match="not finite"):
+        read_answer(write_answer(Answer(1, values, compressed=("v",))), 1, form)
+
+
+def test_packed_bytes_that_are_no_vector_are_refused() -> None:
+    form = Form({"v": (torch.Size([100]), torch.float32)}, has_loss=False, compressed={"v"})
+    content = write_answer(Answer(1, {"v": torch.zeros(100)}, compressed=("v",)))
+    for way, data in (("fedamd.sparse", b"\1\xff" + bytes(4)), ("fedamd.palette", bytes(9)), (7, b""), ("zip", b"")):
+        content["reply"]["vector.v.way"], content["reply"]["vector.v.data"] = way, data  # type: ignore[index]
+        with pytest.raises(BadMessage):
+            read_answer(content, 1, form)
 
 
 def test_small_vectors_cost_no_object_of_their_own() -> None:

@@ -28,6 +28,7 @@ from fedamd.engines.base import Request, Site
 from fedamd.engines.client_store import MemoryStore
 from fedamd.errors import FedamdError
 from fedamd.flower.app.memory import LostVersion, Memory, StaleInstruction
+from fedamd.flower.app.rehearsal import shortened
 from fedamd.flower.app.roles import find_role
 from fedamd.flower.app.rounding import Rounding
 from fedamd.flower.app.settings import read_settings
@@ -135,8 +136,10 @@ class Participant:
     def _answer(self, instruction: Instruction, replies: Replies) -> Answer:
         loss = None if replies.losses is None else replies.losses[0].item()
         values = {name: stack[0] for name, stack in replies.values.items()}
+        compressed = shortened(replies.bits, values).keys()
         length = max(value.numel() for value in instruction.payload.values() if isinstance(value, Tensor))
-        return Answer(instruction.header.number, self._rounding.narrow(values, length), loss)
+        sent = self._rounding.narrow(values, length, compressed)
+        return Answer(instruction.header.number, sent, loss, compressed=compressed)
 
 
 def _participant(context: Context) -> Participant:

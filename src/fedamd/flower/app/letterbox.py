@@ -8,8 +8,10 @@ parts are still being uploaded. This asks once for all, takes the parts that are
 next time. It uses what is private in Flower, so it is for one version of it; `usable` says whether this is the one.
 """
 
+import contextlib
 import logging
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +23,7 @@ from fedamd.flower import version
 
 log = logging.getLogger("fedamd.flower")
 _TOGETHER = 32  # messages in one request
+_CONFIRMING = 2  # threads
 
 
 def usable(grid: Grid) -> bool:
@@ -47,6 +50,7 @@ class Letterbox:
 
     def __init__(self, grid: Any) -> None:
         self._grid = grid
+        self._behind = ThreadPoolExecutor(_CONFIRMING)
         self._arriving: dict[str, _Arriving] = {}  # by the id of what they answer
 
     def send(self, messages: Sequence[Message]) -> list[str]:
@@ -122,14 +126,9 @@ class Letterbox:
 
     def _decoded(self, arriving: _Arriving) -> Message:
         from flwr.common.serde import message_from_proto
-        from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest
         from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 
-        self._grid._runtime_client.ConfirmMessageReceived(
-            ConfirmMessageReceivedRequest(
-                node=self._grid.node, run_id=self._grid.run.run_id, message_object_id=arriving.number
-            )
-        )
+        self._behind.submit(self._confirm, arriving.number)
         if arriving.whole is not None:
             return message_from_proto(arriving.whole)
         reply = inflate_object_from_contents(arriving.number, arriving.parts)
@@ -137,3 +136,11 @@ class Letterbox:
             raise TypeError(f"a {type(reply).__name__} is not a message")
         reply.metadata.__dict__["_message_id"] = arriving.number
         return reply
+
+    def _confirm(self, number: str) -> None:
+        """Have the SuperLink forget a reply. It costs a request for each, and no round waits for it."""
+        from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest
+
+        words = {"node": self._grid.node, "run_id": self._grid.run.run_id, "message_object_id": number}
+        with contextlib.suppress(httpx.HTTPError):  # it forgets all of them when the run ends
+            self._grid._runtime_client.ConfirmMessageReceived(ConfirmMessageReceivedRequest(**words))

@@ -11,6 +11,7 @@ from flwr.serverapp import Grid
 from fedamd.flower.app import letterbox
 
 log = logging.getLogger("fedamd.flower")
+_TOGETHER = 16  # messages announced before the first of their objects follow: their nodes wait, and ask for them
 _SHORTEST, _GROWTH, _LONGEST = 0.01, 1.4, 0.5  # seconds between two looks into the letter box
 
 
@@ -44,7 +45,12 @@ class Mailbox:
         )
 
     def _push(self, messages: list[Message]) -> list[str]:
-        return [str(number or "") for number in self.grid.push_messages(messages)] if messages else []
+        groups = [messages[first : first + _TOGETHER] for first in range(0, len(messages), _TOGETHER)]
+        return [number for group in groups for number in self._push_group(group)]
+
+    def _push_group(self, messages: list[Message]) -> list[str]:
+        ids = [str(number or "") for number in self.grid.push_messages(messages)]
+        return ids or [""] * len(messages)  # Flower has none for messages that are too large
 
     def _push_whole(self, messages: list[Message]) -> list[str]:
         return self._quick.send(messages) if self._quick else []

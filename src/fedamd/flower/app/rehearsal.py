@@ -3,7 +3,7 @@
 So a reply is checked against the role itself, and no algorithm has to declare it twice.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 
 from torch import Tensor
 
@@ -11,6 +11,7 @@ from fedamd.algorithms import rehearsal
 from fedamd.algorithms.base import Order
 from fedamd.engines.base import like_x
 from fedamd.flower.app.wire import Form
+from fedamd.runs.ledger import bits_of
 
 _MOST = 64  # kinds that are remembered: a step size may be another one in every round
 
@@ -18,7 +19,14 @@ _MOST = 64  # kinds that are remembered: a step size may be another one in every
 def rehearse(order: Order) -> tuple[Form, dict[str, int]]:
     """The form of this order's replies, and the bits of those values that travel compressed."""
     reply, evaluates = rehearsal.rehearse(order, like_x(order))
-    return Form({name: (value.shape, value.dtype) for name, value in reply.values.items()}, evaluates), reply.bits
+    bits = shortened(reply.bits, reply.values)
+    form = Form({name: (value.shape, value.dtype) for name, value in reply.values.items()}, evaluates, bits.keys())
+    return form, bits
+
+
+def shortened(bits: Mapping[str, int], values: Mapping[str, Tensor]) -> dict[str, int]:
+    """Of what came out of compressors, those values that take fewer bits than their type has."""
+    return {name: several for name, several in bits.items() if several < bits_of(values[name])}
 
 
 class Rehearsals:

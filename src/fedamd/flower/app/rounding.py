@@ -1,11 +1,11 @@
 """Vectors in half the bits on the wire: `federation.wire_dtype = "bfloat16"` or "float16".
 
 What is as long as the model is rounded before it is sent, either way, and computed with in the run's own type where it
-arrives; numbers and short vectors are not touched. Not for roles that hold something: a client would keep what it
-computed, and the server add up what was sent.
+arrives; numbers, short vectors and what a compressor has made shorter are not touched. Not for roles that hold
+something: a client would keep what it computed, and the server add up what was sent.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TypeVar
 
 import torch
@@ -27,9 +27,9 @@ class Rounding:
         self.name = name
         self._half = HALVES.get(name)
 
-    def narrow(self, values: Mapping[str, Value], length: int) -> dict[str, Value]:
-        """What is sent: vectors of this length rounded."""
-        return {name: self._narrow(value, length) for name, value in values.items()}
+    def narrow(self, values: Mapping[str, Value], length: int, compressed: Collection[str] = ()) -> dict[str, Value]:
+        """What is sent: vectors of this length rounded, but for those that are compressed."""
+        return {k: value if k in compressed else self._narrow(value, length) for k, value in values.items()}
 
     def widen(self, values: Mapping[str, Value], dtype: torch.dtype) -> dict[str, Value]:
         """What has come, in the type that is computed with."""
@@ -41,15 +41,16 @@ class Rounding:
         """What a valid reply looks like on the wire."""
         if self._half is None:
             return form
-        half = self._half
-        values = {k: (shape, half if shape.numel() == length else kind) for k, (shape, kind) in form.values.items()}
-        return Form(values, form.has_loss)
+        rounded = self.bits(form, length)
+        values = {k: (shape, self._half if k in rounded else kind) for k, (shape, kind) in form.values.items()}
+        return Form(values, form.has_loss, form.compressed)
 
     def bits(self, form: Form, length: int) -> dict[str, int]:
         """Of the values that are rounded, for the ledger."""
         if self._half is None:
             return {}
-        return {name: 16 * length for name, (shape, _) in form.values.items() if shape.numel() == length}
+        lengths = {name: shape.numel() for name, (shape, _) in form.values.items() if name not in form.compressed}
+        return {name: 16 * length for name, numbers in lengths.items() if numbers == length}
 
     def check(self, order: Order) -> None:
         if self._half is not None and order.role.memory:

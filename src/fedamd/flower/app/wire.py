@@ -1,14 +1,14 @@
 """What travels: an instruction to a client and its reply, as Flower records.
 
-A vector travels as the raw little-endian bytes of its numbers. Reading one compares type, shape and length with what is
-expected before a byte is touched; nothing is ever unpickled.
+A vector travels as the raw little-endian bytes of its numbers; what comes out of a compressor is packed (`packing`).
+Reading one compares type, shape and length with what is expected before a byte is touched; nothing is ever unpickled.
 
 Every object of a Flower message costs four HTTP requests on its way. So vectors travel inside the one record of a
 message while they are small together, and as Flower's arrays (an object each, in pieces) when they are large.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -19,11 +19,11 @@ from flwr.common.serde import recorddict_to_proto
 from torch import Tensor
 
 from fedamd.algorithms.base import Batches
+from fedamd.flower.app.packing import RAW, pack, unpack
 
-_RAW = "fedamd.raw"  # how the bytes of an Array are to be read
 _TYPES = {"float16": "<f2", "bfloat16": "<i2", "float32": "<f4", "float64": "<f8"}  # numpy has no bfloat16
 _SMALL = 1 << 20  # bytes of vectors that travel inside a record
-_VECTOR = "vector."  # vector.<name>.type, vector.<name>.shape and vector.<name>.data are a vector inside a record
+_VECTOR = "vector."  # vector.<name>.type, .shape and .data are a vector inside a record; .way if it is packed
 _NUMBER = "number."
 
 
@@ -64,14 +64,17 @@ class Answer:
     values: dict[str, Tensor]
     loss: float | None = None
     refusal: str = ""
+    compressed: Collection[str] = ()  # the values that are worth packing
 
 
 @dataclass(frozen=True)
 class Form:
-    """What a valid reply consists of: shape and type of every value, and whether a loss comes with them."""
+    """What a valid reply consists of: shape and type of every value, whether a loss comes with them, and which values
+    may be packed."""
 
     values: Mapping[str, tuple[torch.Size, torch.dtype]]
     has_loss: bool
+    compressed: Collection[str] = ()
 
     @property
     def most_bytes(self) -> int:
@@ -106,7 +109,7 @@ def read_instruction(content: RecordDict, device: str) -> Instruction:
 def _instruction(records: dict[str, Any], device: str) -> Instruction:
     record = records["payload"]
     arrays = _unpacked(record, records.get("vectors"))
-    vectors: dict[str, Tensor | float] = {name: _read(one).to(device) for name, one in arrays.items()}
+    vectors: dict[str, Tensor | float] = {name: _read(one, False).to(device) for name, one in arrays.items()}
     numbers = {key.removeprefix(_NUMBER): value for key, value in record.items() if key.startswith(_NUMBER)}
     header = Header(**records["header"])
     for one in fields(Header):
@@ -123,7 +126,7 @@ def write_answer(answer: Answer) -> RecordDict:
     reply: dict[str, Any] = {"number": answer.number, "refusal": answer.refusal}
     if answer.loss is not None:
         reply["loss"] = answer.loss
-    return RecordDict(_packed("reply", reply, answer.values))
+    return RecordDict(_packed("reply", reply, answer.values, answer.compressed))
 
 
 def read_answer(content: RecordDict, number: int, form: Form) -> Answer:
@@ -140,7 +143,9 @@ def read_answer(content: RecordDict, number: int, form: Form) -> Answer:
     arrays = _unpacked(reply, large)
     if set(arrays) != set(form.values):
         raise BadMessage(f"values named {', '.join(arrays) or 'nothing'} instead of {', '.join(form.values)}")
-    values = {name: _checked(arrays[name], *expected) for name, expected in form.values.items()}
+    values = {
+        name: _checked(arrays[name], *expected, name in form.compressed) for name, expected in form.values.items()
+    }
     if not form.has_loss:
         return Answer(number, values)
     loss = reply.get("loss")
@@ -161,14 +166,18 @@ def _array_size(name: str, array: Array) -> int:
     return len(array.data) + len(name) + len(array.dtype) + len(array.stype) + 8 * len(array.shape)
 
 
-def _packed(name: str, record: dict[str, Any], vectors: Mapping[str, Tensor]) -> dict[str, Any]:
+def _packed(
+    name: str, record: dict[str, Any], vectors: Mapping[str, Tensor], compressed: Collection[str] = ()
+) -> dict[str, Any]:
     """The record under its name, with small vectors in it and large ones beside it."""
-    arrays = {one: _array(vector) for one, vector in vectors.items()}
+    arrays = {one: _array(vector, one in compressed) for one, vector in vectors.items()}
     if sum(len(array.data) for array in arrays.values()) > _SMALL:
         return {name: ConfigRecord(record), "vectors": ArrayRecord(arrays)}
     for one, array in arrays.items():
         key = f"{_VECTOR}{one}"
         record |= {f"{key}.type": array.dtype, f"{key}.shape": list(array.shape), f"{key}.data": array.data}
+        if array.stype != RAW:
+            record[f"{key}.way"] = array.stype
     return {name: ConfigRecord(record)}
 
 
@@ -181,37 +190,46 @@ def _unpacked(record: Mapping[str, Any], large: ArrayRecord | None) -> dict[str,
         if key.startswith(_VECTOR) and key.endswith(".data"):
             one = key.removesuffix(".data")
             kind, shape, data = record.get(f"{one}.type"), record.get(f"{one}.shape"), record[key]
-            if not (isinstance(kind, str) and isinstance(shape, list) and isinstance(data, bytes)):
+            way = record.get(f"{one}.way", RAW)
+            if not (
+                isinstance(kind, str) and isinstance(shape, list) and isinstance(data, bytes) and isinstance(way, str)
+            ):
                 raise BadMessage(f"{one} is not a vector")
             if not all(type(length) is int for length in shape):
                 raise BadMessage(f"{one} has the shape {shape}")
-            found[one.removeprefix(_VECTOR)] = Array(kind, tuple(shape), _RAW, data)
+            found[one.removeprefix(_VECTOR)] = Array(kind, tuple(shape), way, data)
     return found
 
 
-def _array(vector: Tensor) -> Array:
+def _array(vector: Tensor, compressed: bool) -> Array:
     kind = str(vector.dtype).removeprefix("torch.")
     plain = vector.detach().cpu().contiguous()
     values: np.ndarray[Any, Any] = (plain.view(torch.int16) if kind == "bfloat16" else plain).numpy()
-    return Array(kind, tuple(values.shape), _RAW, values.astype(_TYPES[kind], copy=False).tobytes())
+    numbers = values.astype(_TYPES[kind], copy=False)
+    way, data = pack(numbers.reshape(-1)) if compressed else (RAW, numbers.tobytes())
+    return Array(kind, tuple(values.shape), way, data)
 
 
-def _read(array: Array) -> Tensor:
+def _read(array: Array, may_be_packed: bool) -> Tensor:
     """The tensor of an array that has the length its type and shape ask for."""
-    if array.stype != _RAW or array.dtype not in _TYPES:
+    if array.dtype not in _TYPES or (array.stype != RAW and not may_be_packed):
         raise BadMessage(f"an array of type {array.dtype} written as {array.stype}")
+    if min(array.shape, default=0) < 0:
+        raise BadMessage(f"an array of shape {array.shape}")
     kind = np.dtype(_TYPES[array.dtype])
-    if min(array.shape, default=0) < 0 or len(array.data) != math.prod(array.shape) * kind.itemsize:
-        raise BadMessage(f"{len(array.data)} bytes for an array of shape {array.shape}")
-    values = np.frombuffer(array.data, kind).astype(kind.newbyteorder("="))  # a copy, in the machine's own byte order
+    try:
+        numbers = unpack(array.stype, array.data, math.prod(array.shape), kind)
+    except ValueError as error:
+        raise BadMessage(str(error)) from None
+    values = numbers.astype(kind.newbyteorder("="))  # a copy, in the machine's own byte order
     tensor = torch.from_numpy(values.reshape(array.shape))
     return tensor.view(torch.bfloat16) if array.dtype == "bfloat16" else tensor
 
 
-def _checked(array: Array, shape: torch.Size, dtype: torch.dtype) -> Tensor:
+def _checked(array: Array, shape: torch.Size, dtype: torch.dtype, may_be_packed: bool) -> Tensor:
     if tuple(array.shape) != tuple(shape) or array.dtype != str(dtype).removeprefix("torch."):
         raise BadMessage(f"an array of shape {tuple(array.shape)} and type {array.dtype}, expected {tuple(shape)}")
-    values = _read(array)
+    values = _read(array, may_be_packed)
     if values.numel() and not torch.stack(values.aminmax()).isfinite().all():  # NaN is both; nothing is copied
         raise BadMessage("numbers that are not finite")
     return values

@@ -72,7 +72,9 @@ class Node:
         """For ever; an exception says that the connection is lost."""
         while True:
             try:
+                asked = time.monotonic()
                 found = self._link.receive()
+                self._pace.was_told(time.monotonic() - asked)
                 if found is not None:
                     self._pace.found_a_message()
                     self._deal_with(*found)

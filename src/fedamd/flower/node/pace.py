@@ -3,8 +3,13 @@
 Flower has no way to be told, so nodes ask. A question costs the SuperLink 3 to 5 ms of processor time. Rounds of a run
 take about the same time, so a node does not ask before a good part of the usual time since its last answer is over,
 then often for a while, then more and more rarely. All nodes of a run together ask at most 100 times a second while a
-message is due, and 20 times a second while none is, up to 1,000 nodes and to 200: none waits longer than 10 s. Where no
-run is on, a node asks every 3 s, as Flower's own does, or as rarely as a tenth of that if its last run was a large one.
+message is due, and 20 times a second while none is, up to 1,000 nodes and to 200: none means to wait longer than 10 s.
+Where no run is on, a node asks every 3 s, as Flower's own does, or as rarely as a tenth of that if its last run was a
+large one.
+
+A SuperLink that is slow to answer is asked less: every node leaves it alone for a multiple of the time it took. Without
+that, 200 nodes that have just joined are more than a busy machine answers: their questions time out, are asked again,
+and nothing gets through any more.
 """
 
 import random
@@ -21,6 +26,9 @@ _EARLY = 0.6  # share of the usual time before which no message is due
 _FINE = 0.1  # share of the usual time between two questions when one is
 _GROWTH = 0.25  # share of the silence beyond it
 _ACTIVE = 60.0  # seconds after a message in which another one is likely
+_RESPITE, _IDLE_RESPITE = 5.0, 50.0  # times what the SuperLink took to answer: in a run of few nodes, and in no run
+_RESPITE_PER_NODE = 0.1  # … in a run of many
+_LONGEST_RESPITE = 60.0
 
 
 class Pace:
@@ -34,15 +42,22 @@ class Pace:
         self._now = now
         self._jitter = jitter
         self._shortest = self._longest = self._idle = IDLE
+        self._respite = _RESPITE
         self._answered = -float("inf")
         self._gaps: deque[float] = deque(maxlen=3)  # from an answer to the next message
+        self._took: deque[float] = deque(maxlen=2)  # by the SuperLink, for the last questions
 
     def one_of(self, nodes: int) -> None:
         """This node is one of so many that take part in a run; it begins."""
         self._shortest = min(max(nodes / TOGETHER_WHEN_DUE, _SHORTEST), SLOWEST)
         self._longest = min(max(nodes / TOGETHER, 2 * _SHORTEST), SLOWEST)
         self._idle = min(max(nodes / TOGETHER, IDLE), SLOWEST_IDLE)
+        self._respite = max(nodes * _RESPITE_PER_NODE, _RESPITE)
         self._gaps.clear()
+
+    def was_told(self, seconds: float) -> None:
+        """The SuperLink took so long to answer a question."""
+        self._took.append(seconds)
 
     def found_a_message(self) -> None:
         gap = self._now() - self._answered
@@ -55,10 +70,14 @@ class Pace:
     def pause(self) -> float:
         """Seconds until the next question."""
         silence = self._now() - self._answered
+        took = min(self._took) if len(self._took) == self._took.maxlen else 0.0  # once slow is no sign
         if silence >= _ACTIVE:
-            return self._idle * self._jitter()
+            return max(self._idle, min(_IDLE_RESPITE * took, SLOWEST_IDLE)) * self._jitter()
+        return max(self._in_a_run(silence), min(self._respite * took, _LONGEST_RESPITE)) * self._jitter()
+
+    def _in_a_run(self, silence: float) -> float:
         usual = min(self._gaps, default=0.0)  # the shortest: a client is not in every round
         if (early := _EARLY * usual - silence) > self._shortest:
-            return min(early, self._idle) * self._jitter()
+            return min(early, self._idle)
         wanted = max(self._shortest, _FINE * usual, _GROWTH * (silence - 2 * usual))
-        return min(wanted, self._longest) * self._jitter()
+        return min(wanted, self._longest)
