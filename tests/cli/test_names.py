@@ -68,3 +68,12 @@ def test_keys_and_values_are_completed():
     assert keys.setting("schedules.eta_l=co") == ["schedules.eta_l=constant", "schedules.eta_l=cosine"]
     assert "evaluate_clients_every=" in keys.setting("eval")
     assert keys.setting("rounds=") == []
+
+
+def test_the_keys_of_a_federation_are_completed_for_its_runs_alone():
+    settings = pytest.importorskip("fedamd.flower.app.settings", reason="needs Flower", exc_type=ImportError)
+    assert list(settings.FederationSettings.model_fields) == keys.FEDERATION
+    assert keys.federation_setting("federation.st") == ["federation.start_clients=", "federation.start_wait="]
+    assert keys.federation_setting("ro") == keys.setting("ro") == ["rounds="]
+    assert keys.federation_setting("federation.wire_dtype=b") == ["federation.wire_dtype=bfloat16"]
+    assert keys.setting("federation.st") == []

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from fedamd.cli.keys import federation_setting
 from fedamd.errors import FedamdError
 
 group = typer.Typer(no_args_is_help=True, help="Real clients over a network, on Flower.")
@@ -123,7 +124,13 @@ def certificates(
 def run(
     config: Annotated[Path, typer.Argument(help="A TOML file, or the folder of a Flower app.")],
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key, as in federation.deadline=60.")
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change a key, as in federation.deadline=60.",
+            autocompletion=federation_setting,
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The run's folder on the server; a run in it is continued.")] = None,
     folder: Folder = FOLDER,

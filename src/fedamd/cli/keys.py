@@ -103,6 +103,21 @@ SECTIONS = {
     "sampler": ["name", "groups", "leaves", "comes", "path"],
     "stop": ["metric", "target", "patience", "max_gradients", "max_bits", "max_simulated_seconds", "max_seconds"],
 }
+FEDERATION = [  # in a run over Flower alone
+    "task",
+    "folder",
+    "deadline",
+    "close_at",
+    "min_replies",
+    "attempts",
+    "retry_after",
+    "start_clients",
+    "start_wait",
+    "renew",
+    "wire_dtype",
+    "metrics_port",
+    "keys",
+]
 SCHEDULES = ("constant", "step", "cosine", "exponential")
 SCHEDULED = ("eta_l", "eta_s", "p", "steps", "small_batch", "large_batch")  # what is usually scheduled
 SAMPLERS = ("uniform", "weighted", "cyclic", "markov", "trace")
@@ -112,6 +127,7 @@ VALUES = {
     "engine": ENGINES,
     "oracle": ORACLES,
     "device": DEVICES,
+    "federation.wire_dtype": ("float16", "bfloat16"),
 } | {f"schedules.{name}": SCHEDULES for name in SCHEDULED}
 
 
@@ -127,3 +143,9 @@ def setting(incomplete: str) -> list[str]:
     if equals:
         return [f"{key}={value}" for value in VALUES.get(key, ()) if value.startswith(begun)]
     return [f"{one}=" for one in keys() if one.startswith(key)]
+
+
+def federation_setting(incomplete: str) -> list[str]:
+    """The same for a run over Flower."""
+    own = [f"federation.{name}=" for name in FEDERATION]
+    return [*setting(incomplete), *(one for one in own if one.startswith(incomplete))]

@@ -168,12 +168,18 @@ def test_a_process_of_the_same_number_is_not_taken_for_the_one_that_was(tmp_path
         sleeper.wait()
 
 
-def test_a_signal_to_end_that_comes_while_a_process_forks_is_heard_after_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "leaves"),
+    [(signal.SIGTERM, SystemExit), (signal.SIGHUP, SystemExit), (signal.SIGINT, KeyboardInterrupt)],
+)
+def test_a_signal_to_end_that_comes_while_a_process_forks_is_heard_after_it(
+    tmp_path: Path, number: signal.Signals, leaves: type[BaseException]
+) -> None:
     told = False
 
     def tell() -> None:  # a hook of fork: what the signal's handler raises here, Python would drop
         if told:
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), number)
 
     os.register_at_fork(before=tell)
     started = []
@@ -184,10 +190,20 @@ def test_a_signal_to_end_that_comes_while_a_process_forks_is_heard_after_it(tmp_
 
     told = True
     try:
-        with pytest.raises(SystemExit) as left:
+        with pytest.raises(leaves) as left:
             start()
     finally:
         told = False
         processes.end_all("mark-fork", started)
-    assert left.value.code == 128 + signal.SIGTERM
+    assert getattr(left.value, "code", None) == (None if number == signal.SIGINT else 128 + number)
     assert len(started) == 1
+
+
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with processes.leaving_on_signals():
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)

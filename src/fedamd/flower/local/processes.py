@@ -32,12 +32,13 @@ class Signals:
 
     def leave(self, number: int, frame: object) -> None:  # noqa: ARG002
         """The handler."""
-        for further in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(further, signal.SIG_IGN)  # a second one would keep the blocks from ending what they started
+        if number != signal.SIGINT:  # whoever presses Ctrl-C twice means it
+            for further in (signal.SIGTERM, signal.SIGHUP):
+                signal.signal(further, signal.SIG_IGN)  # a second one would keep the blocks from ending what they began
         if self._are_held_back:
             self._came = number
         else:
-            raise SystemExit(128 + number)
+            raise _leaving(number)
 
     @contextlib.contextmanager
     def held_back(self) -> Iterator[None]:
@@ -48,7 +49,11 @@ class Signals:
         finally:
             self._are_held_back = False
         if self._came:
-            raise SystemExit(128 + self._came)
+            raise _leaving(self._came)
+
+
+def _leaving(number: int) -> BaseException:
+    return KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)
 
 
 signals = Signals()
@@ -127,8 +132,11 @@ def end(process: subprocess.Popen[bytes], number: signal.Signals = signal.SIGTER
 
 @contextlib.contextmanager
 def leaving_on_signals() -> Iterator[None]:
-    """Where a signal to end would leave children behind: let it leave through the `with` blocks instead."""
-    before = {number: signal.signal(number, signals.leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    """Where a signal to end would leave children behind: let it leave through the `with` blocks instead. One that this
+    process was started to ignore (`nohup`, or a shell's `&`) stays ignored."""
+    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+    heard = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, signals.leave) for number in heard}
     try:
         yield
     finally:
