@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, TaskProgressColumn, TextColumn
-from rich.progress import Progress as Bar
 from rich.table import Table
 
 from fedamd.cli.names import COSTS, one_of
@@ -143,6 +141,9 @@ def show_outline(found: dict[str, dict[str, float]], lacking: list[str], as_json
 @contextmanager
 def _estimating(quiet: bool) -> Iterator["Progress"]:
     """A bar that says which constant is being estimated."""
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn
+    from rich.progress import Progress as Bar
+
     columns = (TextColumn("estimating {task.description}"), BarColumn(), TaskProgressColumn())
     console = Console(stderr=True)
     with Bar(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -29,7 +28,9 @@ def command(
     out: Annotated[Path, typer.Option(help="The page to write.")] = PAGE,
     results: Annotated[Path, typer.Option(help="The folder for numbers and figures.")] = FOLDER,
 ) -> None:
-    """Measure rounds to ε over ε, p, τ, A, b and the learning rate, and hold them against the theorems."""
+    """Measure rounds to ε over ε, p, τ, A, b and the learning rate, and compare them with the theorems."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
     from fedamd.studies.theory_check.page import write
     from fedamd.studies.theory_check.protocol import FULL, QUICK
     from fedamd.studies.theory_check.studies import measure

@@ -1,6 +1,5 @@
 """`fedamd watch`: the report page, live while a run goes on."""
 
-import webbrowser
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +17,8 @@ def command(
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
 ) -> None:
     """Show a run in the browser while it goes on; only this machine can see it. Ctrl-C ends the watching."""
+    import webbrowser
+
     from fedamd.report.watch import address, watch_server
 
     with watch_server(run, port) as server:

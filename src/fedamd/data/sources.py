@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from fedamd.data import cifar
@@ -16,6 +15,8 @@ from fedamd.data.assemble import dataset_of
 from fedamd.data.base import Dataset
 from fedamd.data.checks import check
 from fedamd.data.cifar import CIFAR_SETS
+from fedamd.data.digits import TEST_SAMPLES as DIGITS_TEST
+from fedamd.data.digits import read_digits
 from fedamd.data.idx import read_labelled
 from fedamd.data.leaf import read_leaf
 from fedamd.data.locate import IDX_SETS, find, folders
@@ -25,7 +26,6 @@ from fedamd.errors import FedamdError, at_work
 from fedamd.registry import Registry, check_options
 
 MEAN, STD = 0.1307, 0.3081  # MNIST's; the paper normalises all its images with them
-DIGITS_TEST = 297
 
 
 @dataclass(frozen=True)
@@ -97,23 +97,6 @@ def _refuse_namesake(name: str, labels: Tensor, path: Path) -> None:
             )
 
 
-def _read_digits() -> Dataset:
-    """Scikit-learn's digits; within each class the test samples are spread evenly over the writers."""
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError as error:
-        raise FedamdError("the data set digits comes with scikit-learn: pip install scikit-learn") from error
-    bunch = load_digits()
-    inputs = torch.tensor(bunch.images, dtype=torch.float32).unsqueeze(1) / 16
-    targets = torch.tensor(bunch.target, dtype=torch.int64)
-    by_class = targets.argsort(stable=True)
-    test = torch.zeros(len(targets), dtype=torch.bool)
-    test[by_class[torch.arange(DIGITS_TEST) * len(targets) // DIGITS_TEST]] = True
-    mean, std = inputs[~test].mean(), inputs[~test].std()
-    inputs = (inputs - mean) / std
-    return Dataset("digits", inputs[~test], targets[~test], inputs[test], targets[test], classes=10)
-
-
 def _idx(name: str, description: str, train: int, test: int, obtain: str = "") -> Source:
     ways = f"run `fedamd data fetch {name}`{obtain}, or set FEDAMD_DATA to a folder that has them"
     return Source(description, (1, 28, 28), 10, train, test, ways, partial(_read_images, name))
@@ -169,7 +152,7 @@ def _ending(path: str, ending: str) -> str:
 
 _OURS: dict[str, Source] = {
     "digits": Source(
-        "8×8 handwritten digits", (1, 8, 8), 10, 1500, DIGITS_TEST, "comes with scikit-learn", _read_digits, True
+        "8×8 handwritten digits", (1, 8, 8), 10, 1500, DIGITS_TEST, "comes with scikit-learn", read_digits, True
     ),
     "fashion-mnist": _idx(
         "fashion-mnist",
