@@ -57,6 +57,13 @@ class Evaluation:
         _, outputs = self._forward(x, self.dataset.test_inputs, self.dataset.test_targets)
         return {metric.name: metric(outputs, self.dataset.test_targets) for metric in self.metrics}
 
+    def by_class(self, x: Tensor) -> list[float]:
+        """The accuracy on each class's test samples; NaN where a class has none."""
+        _, outputs = self._forward(x, self.dataset.test_inputs, self.dataset.test_targets)
+        right = METRICS["accuracy"].parts
+        assert right is not None
+        return _means(*right(outputs, self.dataset.test_targets), self.dataset.test_targets)
+
     def on_clients(self, x: Tensor) -> dict[str, Spread]:
         """Loss, accuracy and every metric, as they are spread over the clients that have tests of their own."""
         if self.tests is None:

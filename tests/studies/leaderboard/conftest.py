@@ -11,6 +11,7 @@ trials = 3
 rungs = [1, 2]
 tuning_seeds = [101, 102]
 seeds = [1, 2]
+devices = { samples_per_second = 100, mbit_up = 1, mbit_down = 1 }
 
 [run]
 clients = 10

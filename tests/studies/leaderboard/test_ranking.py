@@ -63,3 +63,13 @@ def test_intervals_and_ties():
     sure = [line("sure", seed, [0.9 - shift] * 4, [10, 100]) for seed, shift in ((1, 0.0), (2, 0.0))]
     flat = [line("fedavg", seed, [0.4] * 4, [10, 100]) for seed in (1, 2)]
     assert [one.tied for one in rank(SETTING, {"fedavg": flat, "sure": sure})["rounds"]] == [True, False]
+
+
+def test_simulated_seconds_to_targets():
+    """0.5 is reached at the third evaluation of both seeds, after 30 and 36 s; without seconds nothing is said."""
+    timed = [
+        one | {"seconds": seconds} for one, seconds in zip(CHEAP, ([10, 20, 30, 40], [12, 24, 36, 48]), strict=True)
+    ]
+    told = {one.label: one for one in rank(SETTING, {"fedavg": timed, "dear": DEAR})["rounds"]}
+    assert told["fedavg"].seconds == (33, None)
+    assert told["dear"].seconds == (None, None)

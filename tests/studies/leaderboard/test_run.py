@@ -23,6 +23,10 @@ def test_a_board_is_run_once_and_a_new_entrant_alone_is_run_later(board, tmp_pat
     assert len(first) == 2 * (3 + 2 + 2)
     assert {(line["seed"], line["rounds"]) for line in first} == {(101, 1), (101, 2), (102, 2), (1, 2), (2, 2)}
     assert all(("accuracy" in line) == (line["seed"] in (1, 2)) for line in first)
+    reported = [line for line in first if "accuracy" in line]
+    assert all(0 <= line["worst_decile"] <= min(1.0, max(line["accuracy"]) + 0.2) for line in reported)
+    assert all(0 < line["seconds"][0] < line["seconds"][1] for line in reported), "two rounds, evaluated after each"
+    assert {(line["label"], *line["memory"]) for line in reported} == {("fedavg", 1, 0), ("fedcm", 2, 0)}
     assert run_board(*read_board(board), LeaderboardStore(out))
     assert lines(out) == first
     with (board / "methods.toml").open("a", encoding="utf-8") as file:

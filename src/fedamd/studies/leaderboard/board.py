@@ -13,6 +13,7 @@ Every other file of the folder is a setting, and its name is the file's:
     tuning_seeds       the first for all rungs, all for the last one; none of them is reported
     seeds              those that are
     without            entrants that are left out here, and why
+    devices            of the clients, for simulated seconds; they change no trajectory, so runs keep their names
     [run]              a config without its algorithm;  [method] what all methods share: K, b'
 """
 
@@ -32,7 +33,7 @@ from fedamd.runs.toml import read_toml
 
 METHODS = "methods.toml"
 _RANGES: dict[str, type[Log] | type[Linear]] = {"log": Log, "linear": Linear}
-_SETTING = ("title", "targets", "trials", "rungs", "tuning_seeds", "seeds", "without", "run", "method")
+_SETTING = ("title", "targets", "trials", "rungs", "tuning_seeds", "seeds", "without", "devices", "run", "method")
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class LeaderboardSetting:
     tuning_seeds: tuple[int, ...]
     seeds: tuple[int, ...]
     without: Mapping[str, str] = field(default_factory=dict)
+    devices: Mapping[str, float] | None = None
 
     @property
     def rounds(self) -> int:
@@ -85,7 +87,8 @@ class LeaderboardSetting:
 
     def config(self, algorithm: Mapping[str, Any], seed: int, rounds: int, device: str) -> Config:
         """One run as it is made."""
-        return load_config(self.declared(algorithm, seed, rounds), {"device": device})
+        timed = {} if self.devices is None else {"devices": dict(self.devices)}
+        return load_config(self.declared(algorithm, seed, rounds) | timed, {"device": device})
 
 
 def read_board(folder: Path) -> tuple[list[LeaderboardSetting], list[Entrant]]:
@@ -136,6 +139,7 @@ def _setting(path: Path) -> LeaderboardSetting:
             tuple(raw["tuning_seeds"]),
             tuple(raw["seeds"]),
             raw.get("without", {}),
+            raw.get("devices"),
         )
     except KeyError as error:
         raise FedamdError(f"{path}: {error.args[0]} is missing") from None

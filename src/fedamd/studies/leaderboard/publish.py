@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 
 from fedamd.files import write_text
 from fedamd.report.content import curve_section
@@ -16,13 +17,18 @@ from fedamd.report.figures import draw_costs
 from fedamd.report.page import PageSection, Table, TableCell, Tone, build_page, cell
 from fedamd.runs.records import Record
 from fedamd.studies.leaderboard.board import Entrant, LeaderboardSetting
-from fedamd.studies.leaderboard.ranking import COSTS, Standing, rank
+from fedamd.studies.leaderboard.ranking import COSTS, SECONDS, Standing, rank
 from fedamd.studies.leaderboard.run import competing, stored
 from fedamd.studies.leaderboard.store import LeaderboardStore, Line
 from fedamd.studies.paper.store import cumulative
 
 DRAWN = 8  # the best at equal rounds are drawn: more lines cannot be told apart
-_UNITS = {"rounds": (1.0, "rounds"), "gradients": (1e6, "10⁶ gradients"), "bits": (1e9, "Gbit")}
+_UNITS = {
+    "rounds": (1.0, "rounds"),
+    "gradients": (1e6, "10⁶ gradients"),
+    "bits": (1e9, "Gbit"),
+    SECONDS: (1.0, "simulated s"),
+}
 
 
 @dataclass(frozen=True)
@@ -70,27 +76,45 @@ def _table(board: Board) -> Table:
     columns = [
         "method",
         *(f"{kind}\nat equal\n{cost}" for cost in COSTS for kind in ("accuracy", "rank")),
-        "worst seed",
+        *("worst seed", "worst tenth\nof clients"),
+        *("models kept\nby the server", "by a client"),
     ]
-    columns += [f"{_UNITS[cost][1]}\nto {target:.0%}" for cost in COSTS for target in board.setting.targets]
-    rows = [_row(one.label, by_label) for one in board.standings["rounds"]]
+    columns += [f"{unit}\nto {target:.0%}" for _, unit in _UNITS.values() for target in board.setting.targets]
+    rows = [_row(one.label, by_label, board.reported[one.label]) for one in board.standings["rounds"]]
     note = f"Not finished: {'; '.join(board.open)}." if board.open else ""
     left_out = " ".join(f"Without {label}: {why}." for label, why in board.setting.without.items())
     return Table(title=board.setting.title, note=f"{note} {left_out}".strip(), columns=columns, rows=rows)
 
 
-def _row(label: str, by_label: Mapping[str, Mapping[str, Standing]]) -> list[TableCell]:
+def _row(label: str, by_label: Mapping[str, Mapping[str, Standing]], lines: Sequence[Line]) -> list[TableCell]:
     cells = [cell(label)]
     for cost in COSTS:
         one = by_label[cost][label]
         tone: Tone = "bad" if one.diverged else "best" if one.rank == 1 else "good" if one.tied else ""
         place = f"{one.rank} =" if one.tied and one.rank > 1 else f"{one.rank}"
         cells += [cell(one.mean, accuracy(one).replace(" (", "\n("), tone), cell(one.rank, place)]
-    cells.append(cell(by_label["rounds"][label].worst, f"{100 * by_label['rounds'][label].worst:.2f}"))
-    for cost in COSTS:
-        unit = _UNITS[cost][0]
-        cells += [cell(None if value is None else value / unit) for value in by_label[cost][label].to_targets]
+    at_rounds = by_label["rounds"][label]
+    cells += [_percent(at_rounds.worst), _percent(mean_worst_decile(lines)), *map(cell, kept_models(lines))]
+    to_targets = {cost: by_label[cost][label].to_targets for cost in COSTS} | {SECONDS: at_rounds.seconds}
+    for cost, values in to_targets.items():
+        cells += [cell(None if value is None else value / _UNITS[cost][0]) for value in values]
     return cells
+
+
+def mean_worst_decile(lines: Sequence[Line]) -> float | None:
+    """Of all seeds; none where one of them has none, or was run before it was measured."""
+    values = [line["worst_decile"] for line in lines if line.get("worst_decile") is not None]
+    return fmean(values) if len(values) == len(lines) else None
+
+
+def kept_models(lines: Sequence[Line]) -> tuple[float | None, float | None]:
+    """By the server and by a client, in models; the most of all seeds."""
+    kept = [line["memory"] for line in lines if "memory" in line]
+    return (max(one[0] for one in kept), max(one[1] for one in kept)) if kept else (None, None)
+
+
+def _percent(value: float | None) -> TableCell:
+    return cell(value, "" if value is None else f"{100 * value:.2f}")
 
 
 def accuracy(one: Standing) -> str:
@@ -101,7 +125,8 @@ def accuracy(one: Standing) -> str:
 
 _COLUMNS = (
     *("setting", "at_equal", "rank", "method", "accuracy", "margin_95", "worst_seed", "diverged", "tied_with_first"),
-    *("target_1", "target_2", "target_3", "algorithm"),
+    *("target_1", "target_2", "target_3", "seconds_1", "seconds_2", "seconds_3"),
+    *("worst_decile", "models_on_server", "models_on_client", "algorithm"),
 )
 
 
@@ -113,8 +138,10 @@ def _csv(told: Sequence[Board]) -> str:
         for cost, standings in board.standings.items():
             for one in standings:
                 numbers = [round(one.mean, 5), round(one.margin, 5), round(one.worst, 5), one.diverged, int(one.tied)]
-                chosen = json.dumps(board.reported[one.label][0]["algorithm"])
-                writer.writerow([board.setting.name, cost, one.rank, one.label, *numbers, *one.to_targets, chosen])
+                lines = board.reported[one.label]
+                costs = [*one.to_targets, *one.seconds, mean_worst_decile(lines), *kept_models(lines)]
+                chosen = json.dumps(lines[0]["algorithm"])
+                writer.writerow([board.setting.name, cost, one.rank, one.label, *numbers, *costs, chosen])
     return text.getvalue()
 
 

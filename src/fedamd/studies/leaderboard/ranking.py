@@ -16,6 +16,7 @@ from fedamd.studies.leaderboard.store import LAST, Line
 from fedamd.studies.paper.store import cumulative
 
 COSTS = ("rounds", "gradients", "bits")
+SECONDS = "seconds"  # simulated: to targets only
 REFERENCE = "fedavg"
 _T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)  # Student's t, 1 … 10 degrees of freedom
 
@@ -36,6 +37,8 @@ class RankedRun:
         at = [rounds - 1 for rounds in line["evaluated"]]
         start = dict(zip(("gradients", "bits"), line["start_up"], strict=True))
         spent = {name: [sums[name][t] + start[name] for t in at] for name in start} | {"rounds": line["evaluated"]}
+        if SECONDS in line:
+            spent[SECONDS] = line[SECONDS]
         total = {name: sums[name][-1] + start[name] if sums[name] else start[name] for name in start}
         diverged = line["status"] == "diverged"
         return cls(line["seed"], diverged, spent, line["accuracy"], total | {"rounds": len(line["rounds_cost"])})
@@ -49,6 +52,8 @@ class RankedRun:
 
     def until(self, cost: str, target: float) -> float | None:
         """What it had spent when it first reached the target; None if it never did."""
+        if cost not in self.spent:
+            return None
         reached = (spent for value, spent in zip(self.accuracy, self.spent[cost], strict=True) if value >= target)
         return next(iter(reached), None)
 
@@ -63,6 +68,7 @@ class Standing:
     diverged: int
     tied: bool  # with the first: no seed diverged, and the paired 95 % interval of the difference contains 0
     to_targets: tuple[float | None, ...]  # mean cost; None where a seed never got there
+    seconds: tuple[float | None, ...]  # the same in simulated seconds; None where they were not simulated
 
     @cached_property
     def mean(self) -> float:
@@ -111,6 +117,7 @@ def _ranked(setting: LeaderboardSetting, cost: str, curves: Mapping[str, Sequenc
             sum(curve.diverged for curve in curves[label]),
             _tied(first, seeds[label]) and not any(curve.diverged for curve in curves[label]),
             tuple(_mean_until(curves[label], cost, target) for target in setting.targets),
+            tuple(_mean_until(curves[label], SECONDS, target) for target in setting.targets),
         )
         for place, label in enumerate(order, start=1)
     ]

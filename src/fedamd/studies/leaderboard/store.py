@@ -5,6 +5,7 @@ tuning goes by, how the run ended, what its start-up cost; a reported run has it
 
     accuracy               at each evaluation;  `evaluated`: after which rounds
     costs, rounds_cost     what a round can cost, [gradient samples, bits up and down], and which of them each did
+    seconds, worst_decile, memory    see `details`; lines of before there were such have none
 """
 
 import hashlib
@@ -17,6 +18,7 @@ from typing import Any
 from fedamd.errors import FedamdError
 from fedamd.files import read_text
 from fedamd.runs.run import Run
+from fedamd.studies.leaderboard.details import details
 from fedamd.studies.paper.store import machine, per_round
 
 Line = dict[str, Any]
@@ -57,7 +59,7 @@ class LeaderboardStore:
             "machine": machine(run.config),
         }
         if curve:
-            line |= _curve(run)
+            line |= _curve(run) | details(run)
         text = json.dumps(line, separators=(",", ":"))
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / f"{setting}.jsonl").open("a", encoding="utf-8") as file:
