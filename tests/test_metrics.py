@@ -8,7 +8,20 @@ import pytest
 import torch
 
 from fedamd.errors import FedamdError
-from fedamd.metrics import accuracy, auc, f1, find_metric, mae, mse, r2
+from fedamd.metrics import (
+    DIRECTIONS,
+    Measure,
+    Target,
+    accuracy,
+    auc,
+    f1,
+    find_metric,
+    mae,
+    mse,
+    parse_target,
+    r2,
+    target_for,
+)
 
 
 def logits(*classes: int, of: int = 3) -> torch.Tensor:
@@ -80,3 +93,32 @@ def test_a_class_of_torchmetrics_is_a_metric() -> None:
     metric = find_metric("torchmetrics.classification:MulticlassF1Score", classes=2)
     outputs, targets = logits(0, 0, 1, 1, of=2), torch.tensor([0, 1, 1, 1])
     assert metric(outputs, targets) == pytest.approx(f1(outputs, targets))
+
+
+def test_a_target_is_reached_from_the_side_that_is_good() -> None:
+    error = Target(Measure("mse", higher_is_better=False), 0.1)
+    assert [error.met_by(value) for value in (0.2, 0.1, 0.05)] == [False, True, True]
+    share = Target(Measure(), 0.75)
+    assert [share.met_by(value) for value in (0.7, 0.75, 0.8)] == [False, True, True]
+    assert (error.text, share.text) == ("mse ≤ 0.1", "75%")
+
+
+def test_a_number_is_for_what_runs_are_judged_by_and_a_name_for_anything_else() -> None:
+    loss = Measure("test_loss", higher_is_better=False)
+    assert target_for(parse_target("0.5"), loss, DIRECTIONS) == Target(loss, 0.5)
+    assert target_for(parse_target("r2=0.9"), loss, DIRECTIONS) == Target(Measure("r2"), 0.9)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("75", "at most 1, as 0.75 for 75 %, not 75"),
+        ("nan", "an accuracy is above 0"),
+        ("mse=inf", "no number to reach"),
+        ("mze=0.1", "did you mean mse"),
+        ("much", "expected a number or METRIC=NUMBER"),
+    ],
+)
+def test_a_target_that_cannot_be(text: str, said: str) -> None:
+    with pytest.raises(FedamdError, match=said):
+        target_for(parse_target(text), Measure(), DIRECTIONS)

@@ -7,7 +7,7 @@ samples (F1, AUC) are exact. An own function may say `higher_is_better = False` 
 
 import inspect
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +63,48 @@ class Measure:
         if value is None:
             return "–"
         return f"{100 * value:.2f}%" if self.name == "accuracy" else f"{value:.{digits}g}"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What something measured is to reach: at least a value, or at most, as is good for it."""
+
+    measure: Measure
+    value: float
+
+    def __post_init__(self) -> None:
+        if self.measure.name == "accuracy" and not 0 < self.value <= 1:
+            raise FedamdError(f"target: an accuracy is above 0 and at most 1, as 0.75 for 75 %, not {self.value:g}")
+        if not math.isfinite(self.value):
+            raise FedamdError(f"target: {self.value} is no number to reach")
+
+    def met_by(self, value: float) -> bool:
+        """Whether this value is as good."""
+        return self.measure.score(value) >= self.measure.score(self.value)
+
+    @property
+    def text(self) -> str:
+        """As in "75%" and "mse ≤ 0.1"."""
+        if self.measure.name == "accuracy":
+            return f"{100 * self.value:g}%"
+        return f"{self.measure.label} {'≥' if self.measure.higher_is_better else '≤'} {self.value:g}"
+
+
+def target_for(asked: float | Mapping[str, float], measure: Measure, directions: Mapping[str, bool]) -> Target:
+    """A number is meant for what runs are judged by; {metric: number} for anything else that is measured."""
+    if not isinstance(asked, Mapping):
+        return Target(measure, asked)
+    ((name, value),) = asked.items()
+    return Target(Measure(name, choose(directions, name, "target")), value)
+
+
+def parse_target(text: str) -> float | dict[str, float]:
+    """`0.75` or `mse=0.1`, from the command line."""
+    metric, equals, value = text.rpartition("=")
+    try:
+        return {metric.strip(): float(value)} if equals else float(value)
+    except ValueError:
+        raise FedamdError(f"--target {text}: expected a number or METRIC=NUMBER, as in 0.75 or mse=0.1") from None
 
 
 def measure_for(metrics: Iterable[str], classes: int) -> Measure:
@@ -175,6 +217,10 @@ METRICS: dict[str, Metric] = {
 }
 
 
+USUAL = {"accuracy": True, "loss": False, "test_loss": False}  # is recorded anyway; whether more of it is better
+DIRECTIONS = USUAL | {name: metric.higher_is_better for name, metric in METRICS.items()}
+
+
 def find_metric(name: str, classes: int, where: str = "metrics") -> Metric:
     """The metric of this name for data of so many classes (0: numbers), or one's own at "package.module:name"."""
     if ":" in name:
@@ -189,9 +235,8 @@ def find_metric(name: str, classes: int, where: str = "metrics") -> Metric:
 
 def measured_directions(metrics: Iterable[str]) -> dict[str, bool]:
     """Whether more is better, for everything that a run with these metrics records."""
-    usual = {"accuracy": True, "loss": False, "test_loss": False}
     own = [_own(name, import_object(name, "metrics"), 0) if ":" in name else METRICS[name] for name in metrics]
-    return usual | {metric.name: metric.higher_is_better for metric in own}
+    return USUAL | {metric.name: metric.higher_is_better for metric in own}
 
 
 def _own(path: str, found: Any, classes: int) -> Metric:

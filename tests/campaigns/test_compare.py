@@ -10,7 +10,7 @@ import pytest
 
 from fedamd.campaigns.compare import TARGET, compare, contestants, row
 from fedamd.errors import FedamdError
-from fedamd.metrics import Measure
+from fedamd.metrics import Measure, Target
 from fedamd.report.stored import read_run
 from fedamd.runs.config import Config, load_config
 from fedamd.runs.records import Record
@@ -116,7 +116,7 @@ def test_a_method_that_diverges_does_not_stop_the_others(tmp_path: Path) -> None
     comparison = compare([one.changed({"rounds": 9}) for one in entries], tmp_path / "out")
     assert [entry["status"] for entry in comparison.rows] == ["diverged", "finished"]
     assert comparison.rows[0]["rounds"] < 9
-    assert comparison.target == TARGET
+    assert comparison.target == Target(Measure(), TARGET)
 
 
 def test_an_interruption_ends_the_comparison(tmp_path: Path) -> None:
@@ -132,13 +132,14 @@ def test_an_interruption_ends_the_comparison(tmp_path: Path) -> None:
 def test_what_is_written(tmp_path: Path) -> None:
     comparison = compare([small(), small(), small(name="fedavg")], tmp_path / "out", target=0.01)
     told = json.loads((tmp_path / "out" / "comparison.json").read_text())
-    assert told == {"target_accuracy": 0.01, "methods": comparison.rows}
+    target = {"measure": {"name": "accuracy", "higher_is_better": True}, "value": 0.01}
+    assert told == {"target": target, "target_accuracy": 0.01, "methods": comparison.rows}
     with (tmp_path / "out" / "comparison.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [entry["method"] for entry in rows] == ["fedamd #1", "fedamd #2", "fedavg"]
     assert [entry["folder"] for entry in rows] == ["fedamd-1", "fedamd-2", "fedavg"]
     assert [entry["rounds_to_target"] for entry in rows] == ["1", "1", "1"]
-    assert read_run(tmp_path / "out" / "fedavg").config.target_accuracy == 0.01
+    assert read_run(tmp_path / "out" / "fedavg").target == Target(Measure(), 0.01)
 
 
 def test_a_row() -> None:
@@ -154,8 +155,11 @@ def test_a_row() -> None:
         measured(1, 0.5, 20, 3, 4),
         measured(2, 0.3, 30, 5, 6),
     ]
-    told = row("a", "finished", records, 0.5, Measure())
+    told = row("a", "finished", records, Target(Measure(), 0.5), Measure())
     assert (told["final_accuracy"], told["best_accuracy"]) == (0.3, 0.5)
     assert (told["rounds_to_target"], told["gradient_samples_to_target"], told["bits_to_target"]) == (2, 20, 7)
     assert (told["rounds"], told["gradient_samples"], told["bits"], told["seconds"]) == (3, 30, 11, 6.0)
-    assert row("a", "running", [], 0.5, Measure())["rounds"] is None
+    assert row("a", "running", [], Target(Measure(), 0.5), Measure())["rounds"] is None
+    loss = Measure("test_loss", higher_is_better=False)
+    assert row("a", "finished", records, Target(loss, 2.0), loss)["rounds_to_target"] == 1
+    assert row("a", "finished", records, Target(loss, 1.9), loss)["rounds_to_target"] is None

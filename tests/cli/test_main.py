@@ -94,7 +94,15 @@ def test_help_imports_nothing_heavy():
     assert told == dict.fromkeys(told, (0, []))
 
 
-def test_completion_imports_nothing_heavy():
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("compare --algorithms fedamd,fedp", ["fedamd,fedprox", "fedamd,fedpage"]),
+        ("list models resnet", ["resnet18-gn", "resnet18-gn-cifar"]),
+        ("list metrics m", ["mse", "mae"]),
+    ],
+)
+def test_completion_imports_nothing_heavy(words, offered):
     shown = subprocess.run(
         [
             sys.executable,
@@ -106,14 +114,14 @@ def test_completion_imports_nothing_heavy():
         env=os.environ
         | {
             "_FEDAMD_COMPLETE": "complete_bash",
-            "COMP_WORDS": "fedamd compare --algorithms fedamd,fedp",
+            "COMP_WORDS": f"fedamd {words}",
             "COMP_CWORD": "3",
         },
         capture_output=True,
         text=True,
         timeout=100,
     )
-    assert shown.stdout.split() == ["fedamd,fedprox", "fedamd,fedpage"]
+    assert shown.stdout.split() == offered
     modules = {line.rpartition("|")[2].strip() for line in shown.stderr.splitlines()}
     assert "fedamd.cli.main" in modules
     assert not modules & set(HEAVY)

@@ -5,8 +5,8 @@ from typing import get_args
 import pytest
 
 from fedamd.algorithms import ALGORITHMS
-from fedamd.algorithms.over_rounds import ROUND_SCHEDULES
 from fedamd.cli import keys, names
+from fedamd.cli.listing import KINDS
 from fedamd.data import PARTITIONERS, SOURCES
 from fedamd.data.fetch import REMOTES
 from fedamd.engines import ENGINES
@@ -28,12 +28,14 @@ from fedamd.theory import planner
         (names.ORACLES, ("auto", *ORACLES)),
         (names.DEVICES, get_args(Config.model_fields["device"].annotation)),
         (names.COSTS, planner.COSTS),
-        (keys.SCHEDULES, ROUND_SCHEDULES),
-        (keys.SAMPLERS, SAMPLERS),
     ],
 )
 def test_written_down_as_they_are(written, real):
     assert written == tuple(real)
+
+
+def test_every_kind_that_can_be_listed_is_completed():
+    assert {kind: tuple(entries()) for kind, entries in KINDS.items()} == names.LISTED
 
 
 def test_a_name_and_the_last_of_several():

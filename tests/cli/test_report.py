@@ -18,8 +18,9 @@ def test_the_page_is_where_the_command_says(tmp_path: Path) -> None:
     assert "fedamd on digits" in page
     assert len(page) < 100_000
     out = tmp_path / "new" / "page.html"
-    CliRunner().invoke(app, ["report", str(tmp_path / "one"), "--out", str(out)], catch_exceptions=False)
-    assert out.exists()
+    flags = ["report", str(tmp_path / "one"), "--out", str(out), "--target", "test_loss=1.5"]
+    CliRunner().invoke(app, flags, catch_exceptions=False)
+    assert '"target": {"measure": "test_loss", "value": 1.5}' in out.read_text(encoding="utf-8")
     with pytest.raises(FedamdError, match="cannot write the page"):
         CliRunner().invoke(
             app, ["report", str(tmp_path / "one"), "--out", str(out / "page.html")], catch_exceptions=False

@@ -10,6 +10,8 @@ from typer.testing import CliRunner, Result
 from fedamd.campaigns.grid import Grid
 from fedamd.campaigns.sweep import plan, sweep
 from fedamd.cli.main import app, main
+from fedamd.report.stored import read_runs
+from fedamd.report.write import report
 from fedamd.runs import progress as showing
 from fedamd.runs.config import load_config
 from fedamd.runs.progress import OverallProgress, Progress
@@ -41,6 +43,22 @@ def test_a_table_with_the_best_on_top_and_the_files():
     best = json.loads(Path("here/sweep.json").read_text())["best"]
     assert json.dumps(best["algorithm.pattern"]) in lines[head + 1]
     assert Path("here/heatmap.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_reaching_a_target_cost_has_columns():
+    """A rate of almost nothing never gets to what the other rate gets to at its best."""
+    grid = ["--grid", "algorithm.eta_l=0.1,1e-12"]
+    fedamd(*SMALL, *grid, "--out", "before")
+    losses = [record.test_loss or 0.0 for record in read_runs([Path("before")])[0].rounds]
+    best = min(losses)
+    told = fedamd(*SMALL, *grid, "--target", f"test_loss={best!r}", "--out", "here").stdout
+    heading = next(line for line in told.splitlines() if "eta_l" in line)
+    assert f"to test loss ≤ {best:g}" in " ".join(heading.split())
+    content = json.loads(Path("here/sweep.json").read_text())
+    assert content["target"] == {"measure": {"name": "test_loss", "higher_is_better": False}, "value": best}
+    assert [row["rounds_to_target"] for row in content["points"]] == [1 + losses.index(best), None]
+    page = report("here").read_text(encoding="utf-8")
+    assert json.dumps(f"rounds\nto test loss ≤ {best:g}") in page
 
 
 def test_many_runs_share_one_line_of_progress():

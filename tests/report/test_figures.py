@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedamd.errors import FedamdError
+from fedamd.metrics import Measure, Target
 from fedamd.report.curves import USUAL, Curve, Point
 from fedamd.report.figures import draw_costs, draw_measures
 
@@ -27,7 +28,7 @@ def test_png(tmp_path: Path) -> None:
 
 def test_three_cost_panels_and_the_target(tmp_path: Path) -> None:
     without = draw_costs([curve("a"), curve("b")], tmp_path / "without.svg")
-    with_target = draw_costs([curve("a"), curve("b")], tmp_path / "with.svg", target=0.3)
+    with_target = draw_costs([curve("a"), curve("b")], tmp_path / "with.svg", target=Target(Measure(), 0.3))
     assert without.read_text().count('<g id="axes_') == 3
     assert paths(with_target) == paths(without) + 3
 

@@ -110,6 +110,23 @@ def test_a_target_is_reported_when_it_is_first_reached():
     assert never.summary["to_target"] is None
 
 
+def test_a_target_can_be_of_anything_measured(tmp_path):
+    """The test loss of this quadratic falls from round to round."""
+    quadratic = {"data": {"name": "quadratic"}, "clients": 4, "cohort": 4, "rounds": 6}
+    losses = [record.test_loss for record in fedamd.run(quadratic).metrics[1:]]
+    result = fedamd.run(quadratic, target=losses[3], out=tmp_path / "run")  # of what it is judged by
+    assert result.summary["to_target"]["rounds"] == 1 + next(t for t, one in enumerate(losses) if one <= losses[3])
+    assert result.summary["target"]["measure"] == {"name": "test_loss", "higher_is_better": False}
+    assert result.summary["target_accuracy"] is None
+    assert fedamd.run(quadratic, target={"loss": -1e9}).summary["to_target"] is None
+    resumed = fedamd.resume(tmp_path / "run", rounds=7, target={"loss": 1e9})
+    assert resumed.summary["to_target"]["rounds"] == 1
+    with pytest.raises(fedamd.FedamdError, match="target: there is no 'accuracy'"):
+        fedamd.run(quadratic, target={"accuracy": 0.5})
+    with pytest.raises(fedamd.FedamdError, match="target: name one metric and its value"):
+        fedamd.run(quadratic, target={"loss": 1, "test_loss": 2})
+
+
 def test_evaluations_are_made_when_asked_and_at_the_end():
     result = fedamd.run(data={"name": "logistic"}, clients=4, cohort=2, rounds=7, evaluate_every=3)
     evaluated = [record.round for record in result.metrics if record.test_loss is not None]

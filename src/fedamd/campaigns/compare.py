@@ -20,7 +20,7 @@ from fedamd.algorithms import ALGORITHMS
 from fedamd.engines.distributed import in_step, join
 from fedamd.errors import FedamdError
 from fedamd.files import exclusively, make_folder, write_text
-from fedamd.metrics import Measure
+from fedamd.metrics import Measure, Target
 from fedamd.registry import suggestion
 from fedamd.runs.api import resume, run
 from fedamd.runs.config import Config, load_config
@@ -31,7 +31,7 @@ from fedamd.runs.records import Record
 from fedamd.runs.run import Listener
 from fedamd.runs.sealed import digest, read_json, sealed_json
 from fedamd.runs.session import Sink
-from fedamd.runs.summary import Summary, fairness, results, to_target
+from fedamd.runs.summary import Summary, fairness, read_target, results, target_costs, to_target, told_target
 from fedamd.torchrun import is_writer
 
 TARGET = 0.75  # the target accuracy where no config names one; the paper's for Fashion-MNIST
@@ -46,7 +46,7 @@ class Comparison:
     """What came of it: a row for every method, in the order in which they ran."""
 
     folder: Path
-    target: float
+    target: Target
     measure: Measure  # what the methods are judged by
     rows: list[Summary]
 
@@ -85,42 +85,49 @@ def contestants(
 def compare(
     configs: Sequence[Config],
     out: Path,
-    target: float | None = None,
+    target: float | Mapping[str, float] | None = None,
     listen: Listener | Sink | None = None,
     objects: Sequence[Mapping[str, Any]] | None = None,
 ) -> Comparison:
     """Run one after the other. A method that diverges does not stop the others; an interruption does.
 
+    `target` is a value of what the methods are judged by, or {metric: value}; else it is the first config's.
     `objects` are for each config the data set, the model and the algorithm that it tells of but cannot name.
     """
     _refuse_other_problems(configs)
     names = _distinct(labels(configs))
-    aim = target or configs[0].target_accuracy or TARGET
-    entries = [(name, config.changed({"target_accuracy": aim})) for name, config in zip(names, configs, strict=True)]
+    aim = _aim(configs[0], target)
+    entries = [(name, config.changed(aim)) for name, config in zip(names, configs, strict=True)]
     with ExitStack() as stack:
         with in_step(join(configs[0].device)):
             if is_writer():
                 make_folder(out)
                 stack.enter_context(exclusively(out))
                 _claim(out, entries)
-        return _compared(entries, objects or [{}] * len(entries), out, aim, listen)
+        return _compared(entries, objects or [{}] * len(entries), out, listen)
+
+
+def _aim(first: Config, target: float | Mapping[str, float] | None) -> dict[str, Any]:
+    """The settings that state the target of all: what is asked for, else what the first config has."""
+    if target is None and first.target is None:
+        return {"target_accuracy": first.target_accuracy or TARGET}
+    return {"target": first.target if target is None else target}
 
 
 def _compared(
     entries: Sequence[tuple[str, Config]],
     objects: Sequence[Mapping[str, Any]],
     out: Path,
-    aim: float,
     listen: Listener | Sink | None,
 ) -> Comparison:
     """A line for every method, of a run that is begun or continued."""
     rows: list[Summary] = []
-    measure = Measure()
+    measure, aim = Measure(), Target(Measure(), TARGET)
     for (name, config), own in zip(entries, objects, strict=True):
         folder = out / _slug(name)
         begun = (folder / CONFIG).exists()
         result = resume(folder, listen=listen, **own) if begun else run(config, out=folder, listen=listen, **own)
-        measure = Measure(**result.summary["measure"])
+        measure, aim = Measure(**result.summary["measure"]), read_target(result.summary) or aim
         rows.append(row(name, result.summary["status"], result.metrics, aim, measure) | {"folder": _slug(name)})
         if is_writer():
             _write(out, aim, rows)
@@ -142,7 +149,7 @@ def _claim(out: Path, entries: Sequence[tuple[str, Config]]) -> None:
         )
 
 
-def row(name: str, status: str, records: Sequence[Record], target: float, measure: Measure) -> Summary:
+def row(name: str, status: str, records: Sequence[Record], target: Target, measure: Measure) -> Summary:
     """One method's line: how good it became, for the worst-off clients too, and what it cost."""
     rounds = [record for record in records if record.round >= 0]
     return {
@@ -150,8 +157,8 @@ def row(name: str, status: str, records: Sequence[Record], target: float, measur
         "status": status,
         **results(rounds, measure),
         "worst_decile": _worst_decile(rounds, measure),
-        **{f"{cost}_to_target": value for cost, value in _costs(to_target(rounds, target)).items()},
-        **_costs({"rounds": len(rounds)} | rounds[-1].costs if rounds else None),
+        **{f"{cost}_to_target": value for cost, value in target_costs(to_target(rounds, target)).items()},
+        **target_costs({"rounds": len(rounds)} | rounds[-1].costs if rounds else None),
         "seconds": round(sum(record.seconds for record in records), 3),
     }
 
@@ -223,20 +230,8 @@ def _slug(name: str) -> str:
     return re.sub(r"[^\w.=-]+", "-", name)
 
 
-def _costs(totals: Mapping[str, float] | None) -> dict[str, float | None]:
-    """Rounds, gradient samples, bits and simulated seconds, as None where there is nothing to tell."""
-    if totals is None:
-        return dict.fromkeys(("rounds", "gradient_samples", "bits", "simulated_seconds"))
-    return {
-        "rounds": totals["rounds"],
-        "gradient_samples": totals["gradient_samples"],
-        "bits": totals["bits_up"] + totals["bits_down"],
-        "simulated_seconds": totals.get("simulated_seconds"),
-    }
-
-
-def _write(out: Path, target: float, rows: Sequence[Summary]) -> None:
-    content = {"target_accuracy": target, "methods": list(rows)}
+def _write(out: Path, target: Target, rows: Sequence[Summary]) -> None:
+    content = told_target(target) | {"methods": list(rows)}
     write_text(out / "comparison.json", json.dumps(content, indent=2) + "\n")
     table = io.StringIO()
     columns = dict.fromkeys(key for row in rows for key in row)  # one that diverged at once has measured less

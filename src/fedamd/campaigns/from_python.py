@@ -30,7 +30,7 @@ def compare(
     out: Path | str | None = None,
     dataset: Dataset | Mapping[str, Any] | str | None = None,
     model: nn.Module | Mapping[str, Any] | str | None = None,
-    target: float | None = None,
+    target: float | Mapping[str, float] | None = None,
     progress: bool = False,
     **changes: Any,
 ) -> Comparison:

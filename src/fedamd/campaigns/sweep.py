@@ -25,7 +25,7 @@ from fedamd.campaigns.grid import Grid, Point
 from fedamd.engines.factory import ResolvedEngine
 from fedamd.errors import FedamdError
 from fedamd.files import exclusively, make_folder, read_text, write_text
-from fedamd.metrics import Measure
+from fedamd.metrics import Measure, Target
 from fedamd.runs.api import new_folder, resolve_engine
 from fedamd.runs.callbacks import OfEach, configured
 from fedamd.runs.config import Config, load_config, to_toml
@@ -33,7 +33,7 @@ from fedamd.runs.experiment import Experiment, build_experiment, data_options, r
 from fedamd.runs.folder import CONFIG, SUMMARY, Folder
 from fedamd.runs.run import Listener, Run
 from fedamd.runs.session import FolderSink, Question, Session, Sink, as_sinks, deferred_interrupt
-from fedamd.runs.summary import Summary, read_summary
+from fedamd.runs.summary import Summary, read_summary, read_target, target_costs, told_target
 from fedamd.torchrun import processes
 
 GRID = "grid.json"
@@ -65,6 +65,7 @@ class SweepEntry:
     config: Config  # of the first repetition
     statuses: list[str]
     values: list[float]  # what the sweep compares, for each repetition that has it
+    reached: list[dict[str, float] | None]  # what each had spent when it reached the target, if it did
 
     @property
     def status(self) -> str:
@@ -77,6 +78,12 @@ class SweepEntry:
         complete = set(self.statuses) <= {"finished", "stopped"} and len(self.values) == len(self.statuses)
         return statistics.fmean(self.values) if complete else None
 
+    @property
+    def to_target(self) -> dict[str, float | None]:
+        """Costs of reaching the target, means over the repetitions; None where one of them never did."""
+        costs = [target_costs(one) for one in self.reached]
+        return {f"{cost}_to_target": _mean([one[cost] for one in costs]) for cost in costs[0]}
+
 
 @dataclass(frozen=True)
 class Sweep:
@@ -85,6 +92,7 @@ class Sweep:
     grid: Grid
     folder: Path
     measure: Measure  # what its runs are judged by, at their end
+    target: Target | None  # what they are to reach
     entries: list[SweepEntry]
 
     @property
@@ -228,11 +236,18 @@ def _result(planned: SweepPlan) -> Sweep:
     gathered: dict[str, SweepEntry] = {}
     for point, config, summary in zip(planned.grid.points(), planned.configs, summaries, strict=True):
         setting = {key: value for key, value in point.items() if key != "seed"}
-        entry = gathered.setdefault(json.dumps(setting), SweepEntry(setting, config, [], []))
+        entry = gathered.setdefault(json.dumps(setting), SweepEntry(setting, config, [], [], []))
         entry.statuses.append(summary["status"])
         value = summary.get(f"final_{measure.name}")
         entry.values.extend([] if value is None else [value])
-    return Sweep(planned.grid, planned.folder, measure, list(gathered.values()))
+        entry.reached.append(summary.get("to_target"))
+    target = next(filter(None, map(read_target, summaries)), None)
+    return Sweep(planned.grid, planned.folder, measure, target, list(gathered.values()))
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if len(known) == len(values) else None
 
 
 def measure_of(summaries: Sequence[Summary]) -> Measure:
@@ -253,10 +268,12 @@ def _write(result: Sweep) -> None:
             f"final_{result.measure.name}": entry.mean,
             "spread": statistics.stdev(entry.values) if entry.mean is not None and len(entry.values) > 1 else None,
         }
+        | (entry.to_target if result.target else {})
         for entry in result.entries
     ]
     best = result.best
-    content = {"measure": asdict(result.measure), "best": best.point if best else None, "points": rows}
+    told = {"measure": asdict(result.measure)} | (told_target(result.target) if result.target else {})
+    content = told | {"best": best.point if best else None, "points": rows}
     write_text(result.folder / "sweep.json", json.dumps(content, indent=2) + "\n")
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")

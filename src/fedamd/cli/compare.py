@@ -9,7 +9,7 @@ import typer
 from fedamd.cli.fitting import Column, print_table
 from fedamd.cli.keys import setting
 from fedamd.cli.names import ALGORITHMS, some_of
-from fedamd.cli.show import announce_theory, console
+from fedamd.cli.show import TARGET_HELP, announce_theory, console
 from fedamd.torchrun import is_writer
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def command(
     rounds: Annotated[int | None, typer.Option(help="Number of rounds T.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
     target: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Target accuracy (default: the config's, else 0.75).")
+        str | None, typer.Option(metavar="[METRIC=]VALUE", help=f"{TARGET_HELP} (default: the config's, else 0.75).")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="A new folder (default: one under compare/).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON and nothing else.")] = False,
@@ -57,11 +57,13 @@ def command(
     the number of local steps, the batch sizes and the weights.
     """
     from fedamd.campaigns.compare import compare, contestants, default_folder
+    from fedamd.metrics import parse_target
     from fedamd.report.curves import draw_curves
     from fedamd.report.figures import draw_costs
     from fedamd.report.stored import read_runs
     from fedamd.runs.config import parse_setting
     from fedamd.runs.progress import Progress
+    from fedamd.runs.summary import told_target
 
     words: dict[str, Any] = {"rounds": rounds, "seed": seed}
     changes = dict(map(parse_setting, settings or [])) | {key: v for key, v in words.items() if v is not None}
@@ -73,14 +75,13 @@ def command(
     quiet = as_json or not is_writer()
     announce_theory(entries, quiet)
     with Progress(quiet, among=entries) as progress:
-        comparison = compare(entries, out or default_folder(), target, progress)
+        comparison = compare(entries, out or default_folder(), parse_target(target) if target else None, progress)
     if not is_writer():
         return
     curves = draw_curves(read_runs([comparison.folder / row["folder"] for row in comparison.rows]))
-    goal = comparison.target if comparison.measure.name == "accuracy" else None
-    picture = draw_costs(curves, comparison.folder / "comparison.png", goal, comparison.measure.name)
+    picture = draw_costs(curves, comparison.folder / "comparison.png", comparison.target, comparison.measure.name)
     if as_json:
-        told = {"target_accuracy": comparison.target, "folder": str(comparison.folder), "methods": comparison.rows}
+        told = told_target(comparison.target) | {"folder": str(comparison.folder), "methods": comparison.rows}
         typer.echo(json.dumps(told))
     else:
         show(comparison)

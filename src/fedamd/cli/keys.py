@@ -3,7 +3,7 @@
 They are written down here for the reason `names` gives; a test holds them to what can really be set.
 """
 
-from fedamd.cli.names import ALGORITHMS, DEVICES, ENGINES, ORACLES
+from fedamd.cli import names
 
 TOP = [
     "clients",
@@ -13,6 +13,7 @@ TOP = [
     "failure_rate",
     "devices",
     "deadline",
+    "target",
     "target_accuracy",
     "evaluate_every",
     "metrics",
@@ -118,22 +119,25 @@ FEDERATION = [  # in a run over Flower alone
     "metrics_port",
     "keys",
 ]
-SCHEDULES = ("constant", "step", "cosine", "exponential")
 SCHEDULED = ("eta_l", "eta_s", "p", "steps", "small_batch", "large_batch")  # what is usually scheduled
-SAMPLERS = ("uniform", "weighted", "cyclic", "markov", "trace")
 VALUES = {
-    "algorithm.name": ALGORITHMS,
-    "sampler.name": SAMPLERS,
-    "engine": ENGINES,
-    "oracle": ORACLES,
-    "device": DEVICES,
+    "data.name": names.DATASETS,
+    "partition.name": names.PARTITIONERS,
+    "model.name": names.MODELS,
+    "algorithm.name": names.ALGORITHMS,
+    "sampler.name": names.SAMPLERS,
+    "metrics": names.METRICS,
+    "callbacks": names.CALLBACKS,
+    "engine": names.ENGINES,
+    "oracle": names.ORACLES,
+    "device": names.DEVICES,
     "federation.wire_dtype": ("float16", "bfloat16"),
-} | {f"schedules.{name}": SCHEDULES for name in SCHEDULED}
+} | {f"schedules.{name}": names.SCHEDULES for name in SCHEDULED}
 
 
 def keys() -> list[str]:
     """All that can be set."""
-    options = [f"{section}.{name}" for section, names in SECTIONS.items() for name in names]
+    options = [f"{section}.{name}" for section, own in SECTIONS.items() for name in own]
     return [*TOP, *options, *(f"schedules.{name}" for name in SCHEDULED)]
 
 

@@ -111,6 +111,11 @@ KINDS: dict[str, Callable[[], Entries]] = {
 }
 
 
+def _complete(context: typer.Context, incomplete: str) -> list[str]:
+    """The names of the kind that stands before."""
+    return names.one_of(names.LISTED.get(context.params.get("kind", ""), ()))(incomplete)
+
+
 def register(app: typer.Typer) -> None:
     app.command("list")(command)
 
@@ -121,7 +126,7 @@ def command(
         str | None,
         typer.Argument(
             help="One of these: show its settings, their defaults and what they are.",
-            autocompletion=names.one_of(names.ALGORITHMS),
+            autocompletion=_complete,
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,

@@ -40,10 +40,37 @@ ALGORITHMS = (
     "anchored",
 )
 FETCHED = ("fashion-mnist", "mnist", "emnist-digits", "cifar-10", "cifar-100")  # data sets that have to be downloaded
+DATASETS = (
+    *("digits", "fashion-mnist", "mnist", "emnist-digits", "cifar-10", "cifar-10-jpeg", "cifar-100", "femnist", "leaf"),
+    *("csv", "npz", "pictures", "quadratic", "logistic"),
+)
+MODELS = (
+    *("lenet5", "mlp", "cnn", "cnn-pfl", "resnet18-gn", "resnet18-gn-cifar", "vgg11-gn", "charlstm", "transformer"),
+    *("softmax", "logistic", "quadratic"),
+)
+PARTITIONERS = ("auto", "classes", "dirichlet", "iid", "lists", "natural", "virtual")
+SAMPLERS = ("uniform", "weighted", "cyclic", "markov", "trace")
+SCHEDULES = ("constant", "step", "cosine", "exponential")
+METRICS = ("accuracy", "f1", "auc", "mse", "mae", "r2")
+CALLBACKS = ("csv", "tensorboard", "wandb", "mlflow")
+COMPRESSORS = ("identity", "rand-k", "quantise")
 ENGINES = ("auto", "loop", "vector", "distributed")
 ORACLES = ("auto", "native", "stacked", "graph", "autograd")
 DEVICES = ("cpu", "cuda")
 COSTS = ("rounds", "gradients", "bits", "seconds")
+LISTED = {  # what `fedamd list` has of each kind
+    "algorithms": ALGORITHMS,
+    "datasets": DATASETS,
+    "models": MODELS,
+    "partitioners": PARTITIONERS,
+    "samplers": SAMPLERS,
+    "schedules": SCHEDULES,
+    "metrics": METRICS,
+    "callbacks": CALLBACKS,
+    "compressors": COMPRESSORS,
+    "engines": ENGINES[1:],
+    "oracles": ORACLES[1:],
+}
 
 Completion = Callable[[str], list[str]]
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fedamd.runs.summary import Summary
 
 console = Console()
+TARGET_HELP = "Tell what reaching this cost: an accuracy, or as in mse=0.1"
 
 
 def announce_theory(configs: Sequence["Config"], quiet: bool = False) -> None:
@@ -43,6 +44,7 @@ def closing_table(result: "Result") -> None:
 def _closing_rows(summary: "Summary") -> list[tuple[str, str]]:
     from fedamd.metrics import Measure
     from fedamd.report.units import duration
+    from fedamd.runs.summary import read_target
 
     measure = Measure(**summary["measure"])
     why = f": {summary['stopped']}" if "stopped" in summary else ""
@@ -53,11 +55,9 @@ def _closing_rows(summary: "Summary") -> list[tuple[str, str]]:
             rows.append((one.label, f"{one.text(final, 6)} (best {one.text(best, 6)})"))
     if summary["final_test_loss"] is not None and measure.name != "test_loss":
         rows.append(("test loss", f"{summary['final_test_loss']:.6g}"))
-    if summary["target_accuracy"] is not None:
+    if target := read_target(summary):
         reached = summary["to_target"]
-        rows.append(
-            (f"to {100 * summary['target_accuracy']:g}%", f"{reached['rounds']} rounds" if reached else "not reached")
-        )
+        rows.append((f"to {target.text}", f"{reached['rounds']} rounds" if reached else "not reached"))
     worst = summary.get("clients", {}).get(measure.name, {}).get("worst_decile")
     if worst is not None:
         rows.append(("worst tenth", f"{measure.text(worst)} on clients' own tests"))

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from fedamd.cli.fitting import Column, print_table
 from fedamd.cli.keys import setting
-from fedamd.cli.show import announce_theory, console
+from fedamd.cli.show import TARGET_HELP, announce_theory, console
 
 if TYPE_CHECKING:
     from fedamd.campaigns.sweep import Sweep
@@ -32,6 +32,7 @@ def command(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change a key for all points.", autocompletion=setting),
     ] = None,
+    target: Annotated[str | None, typer.Option(metavar="[METRIC=]VALUE", help=f"{TARGET_HELP}.")] = None,
     out: Annotated[Path | None, typer.Option(help="The sweep's folder; a sweep begun in it is continued.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")] = False,
 ) -> None:
@@ -44,12 +45,14 @@ def command(
     """
     from fedamd.campaigns.grid import Grid
     from fedamd.campaigns.sweep import plan, sweep
+    from fedamd.metrics import parse_target
     from fedamd.report.heatmap import draw_heatmap
     from fedamd.runs.config import parse_setting
     from fedamd.runs.progress import OverallProgress
 
     folder = out or Path("sweeps") / f"{datetime.now():%Y%m%d-%H%M%S}"
     changes = {"checkpoint_every": 50} | dict(map(parse_setting, settings or []))
+    changes |= {"target": parse_target(target)} if target else {}
     planned = plan(config, Grid.parse(grid or []), folder, changes)
     waiting = [one for one, _ in planned.waiting()]
     announce_theory(waiting, quiet=as_json)
@@ -66,11 +69,18 @@ def command(
 
 
 def _show(result: "Sweep", picture: Path | None) -> None:
+    from fedamd.report.comparison import target_columns
+
     names, ranked, measure = result.grid.short_keys(), result.ranked, result.measure
     entries = [*ranked, *(entry for entry in result.entries if entry not in ranked)]
     keys = list(entries[0].point)
     table = [Column(names[key], [json.dumps(one.point[key]) for one in entries], words=True) for key in keys]
     table.append(Column(measure.label, [measure.text(entry.mean, 6) for entry in entries]))
+    for rank, column in enumerate(target_columns(result.target) if result.target else [], start=2):
+        values = [entry.to_target[column.key] for entry in entries]
+        if any(value is not None for value in values):
+            cells = ["–" if value is None else column.text(value) for value in values]
+            table.append(Column(column.name, cells, rank))
     table.append(Column("status", [entry.status for entry in entries], 1, words=True))
     print_table(table, console)
     for path in (result.folder / "sweep.csv", result.folder / "best.toml", picture):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from fedamd.campaigns.compare import row
-from fedamd.metrics import Measure
+from fedamd.metrics import Measure, Target
 from fedamd.report.curves import groups
 from fedamd.report.page import Table, TableCell, cell
 from fedamd.report.stored import StoredRun
@@ -39,7 +39,7 @@ class MetricColumn:
         return cell(mean, self.text(mean) + spread, "best" if mean == winner else "")
 
 
-def comparison_table(runs: Sequence[StoredRun], target: float) -> Table:
+def comparison_table(runs: Sequence[StoredRun], target: Target) -> Table:
     """A row for every method; several seeds as mean ± standard deviation."""
     measure = runs[0].measure
     told = {
@@ -60,9 +60,9 @@ def comparison_table(runs: Sequence[StoredRun], target: float) -> Table:
     )
 
 
-def columns_for(measure: Measure, target: float, known: set[str]) -> list[MetricColumn]:
+def columns_for(measure: Measure, target: Target, known: set[str]) -> list[MetricColumn]:
     """What is compared, as far as it is known of anybody: what methods are judged by, fairness, then costs."""
-    goal, name = f"to {100 * target:g}%", measure.label
+    name = measure.label
     judged = [
         MetricColumn(f"final\n{name}", f"final_{measure.name}", measure.text, measure.best),
         MetricColumn(f"best\n{name}", f"best_{measure.name}", measure.text, measure.best),
@@ -70,19 +70,26 @@ def columns_for(measure: Measure, target: float, known: set[str]) -> list[Metric
     ]
     accuracy = MetricColumn("accuracy", "final_accuracy", Measure().text, max)
     measured = [accuracy, MetricColumn("test loss", "final_test_loss", best=min)]
-    costs = [
+    totals = [
+        MetricColumn("total\ngradients", "gradient_samples", count),
+        MetricColumn("total\nsent", "bits", data_size),
+        MetricColumn("total\nsimulated time", "simulated_seconds", duration),
+    ]
+    others = [one for one in measured if one.key != f"final_{measure.name}"]
+    # where it was measured, a target that nobody has reached is worth a column of dashes
+    aimed = {one.key for one in target_columns(target)[:3]} if f"final_{target.measure.name}" in known else set()
+    return [column for column in (*judged, *others, *target_columns(target), *totals) if column.key in known | aimed]
+
+
+def target_columns(target: Target) -> list[MetricColumn]:
+    """What it cost to reach it."""
+    goal = f"to {target.text}"
+    return [
         MetricColumn(f"rounds\n{goal}", "rounds_to_target", best=min),
         MetricColumn(f"gradients\n{goal}", "gradient_samples_to_target", count, min),
         MetricColumn(f"sent\n{goal}", "bits_to_target", data_size, min),
         MetricColumn(f"simulated time\n{goal}", "simulated_seconds_to_target", duration, min),
-        MetricColumn("gradients\nin all", "gradient_samples", count),
-        MetricColumn("sent\nin all", "bits", data_size),
-        MetricColumn("simulated time\nin all", "simulated_seconds", duration),
     ]
-    others = [one for one in measured if one.key != f"final_{measure.name}"]
-    classified = "final_accuracy" in known  # then a target that nobody has reached is worth a column of dashes
-    aimed = {"rounds_to_target", "gradient_samples_to_target", "bits_to_target"} if classified else set()
-    return [column for column in (*judged, *others, *costs) if column.key in known | aimed]
 
 
 def tally(statuses: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedamd.campaigns.compare import TARGET
+from fedamd.metrics import Measure, Target
 from fedamd.report.clients import client_sections
 from fedamd.report.comparison import common, comparison_table, tally
 from fedamd.report.curves import AXES, USUAL, Curve, draw_curves, groups, known_axes, known_measures
@@ -47,9 +48,9 @@ def page_status(runs: Sequence[StoredRun]) -> str:
     return tally([run.status for run in runs])
 
 
-def page_sections(runs: Sequence[StoredRun]) -> list[PageSection]:
-    """All sections."""
-    target = next((run.config.target_accuracy for run in runs if run.config.target_accuracy), TARGET)
+def page_sections(runs: Sequence[StoredRun], target: Target | None = None) -> list[PageSection]:
+    """All sections; the target is the runs' own unless told."""
+    target = target or next((run.target for run in runs if run.target), Target(Measure(), TARGET))
     sections: list[PageSection] = [summary_facts(runs), repeat(runs), curve_section(draw_curves(runs), target)]
     if len(groups(runs)) > 1:
         sections.append(comparison_table(runs, target))
@@ -123,13 +124,13 @@ def _again(run: StoredRun) -> str:
     return f"fedamd.run({', '.join([json.dumps(path), *given])})" if given else f"fedamd run {shlex.quote(path)}"
 
 
-def curve_section(curves: Sequence[Curve], target: float | None, against: Sequence[str] = USUAL) -> Curves:
+def curve_section(curves: Sequence[Curve], target: Target | None, against: Sequence[str] = USUAL) -> Curves:
     """Everything measured, against rounds and costs."""
     measured = known_measures(curves)
     seeds = max(len(curve.seeds) for curve in curves)
     band = "Lines are means over seeds, bands reach from the smallest to the largest. " if seeds > 1 else ""
-    aimed = "accuracy" in measured and target is not None
-    goal = " The dotted line is the target accuracy." if aimed else ""
+    aim = target if target and target.measure.name in measured else None
+    goal = f" The dotted line is the target, {aim.text}." if aim else ""
     shown = known_axes(curves, against) or ["rounds"]
     return Curves(
         title="Curves",
@@ -137,7 +138,7 @@ def curve_section(curves: Sequence[Curve], target: float | None, against: Sequen
         axes=[(key, AXES[key].label, AXES[key].name, AXES[key].unit) for key in shown],
         panels=[(measure, name, _format(measure)) for measure, name in measured.items()],
         lines=[_line(curve, shown) for curve in curves],
-        target={"measure": "accuracy", "value": target} if aimed else None,
+        target={"measure": aim.measure.name, "value": aim.value} if aim else None,
     )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedamd.errors import FedamdError
+from fedamd.metrics import Target
 from fedamd.report.curves import AXES, MEASURES, Curve, Point, known_axes, known_measures
 
 # Okabe & Ito's colours in an order that keeps neighbours apart for colour-blind readers too; dashes tell repeats apart.
@@ -33,10 +34,10 @@ def draw_measures(curves: Sequence[Curve], path: Path) -> Path:
     return draw_panels([[Panel(curves, "rounds", measure) for measure in drawn]], path)
 
 
-def draw_costs(curves: Sequence[Curve], path: Path, target: float | None = None, measure: str = "accuracy") -> Path:
+def draw_costs(curves: Sequence[Curve], path: Path, target: Target | None = None, measure: str = "accuracy") -> Path:
     """What runs are judged by against rounds, gradients, traffic and simulated time, side by side."""
     panels = [Panel(curves, axis, measure) for axis in known_axes(curves) or ["rounds"]]
-    return draw_panels([panels], path, target if measure == "accuracy" else None)
+    return draw_panels([panels], path, target.value if target and target.measure.name == measure else None)
 
 
 def draw_panels(rows: Sequence[Sequence[Panel]], path: Path, target: float | None = None, dpi: int = 150) -> Path:

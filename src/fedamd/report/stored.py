@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from fedamd.errors import FedamdError
-from fedamd.metrics import METRICS, Measure
+from fedamd.metrics import DIRECTIONS, METRICS, Measure, Target, target_for
 from fedamd.runs.config import Config
 from fedamd.runs.folder import CONFIG, SUMMARY, Folder
 from fedamd.runs.given import mended
 from fedamd.runs.records import Record
-from fedamd.runs.summary import Summary, read_summary
+from fedamd.runs.summary import Summary, read_summary, read_target
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,16 @@ class StoredRun:
             return Measure(known.name, known.higher_is_better)
         classified = any(record.accuracy is not None for record in self.records)
         return Measure() if classified else Measure("test_loss", higher_is_better=False)
+
+    @property
+    def target(self) -> Target | None:
+        """What it is to reach; while it goes on, a metric of one's own has no known direction."""
+        if self.summary:
+            return read_target(self.summary)
+        asked = self.config.target
+        if asked is not None and (not isinstance(asked, dict) or asked.keys() <= DIRECTIONS.keys()):
+            return target_for(asked, self.measure, DIRECTIONS)
+        return read_target({"target_accuracy": self.config.target_accuracy})
 
     @property
     def rounds(self) -> list[Record]:

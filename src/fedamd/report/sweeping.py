@@ -2,20 +2,22 @@
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fedamd.campaigns.sweep import GRID
 from fedamd.errors import FedamdError
-from fedamd.metrics import Measure
+from fedamd.metrics import Measure, Target
 from fedamd.report.clients import client_sections
+from fedamd.report.comparison import target_columns
 from fedamd.report.content import curve_section, page_subtitle, summary_facts
 from fedamd.report.curves import Curve, by_settings, draw_curves, groups
-from fedamd.report.page import Facts, PageSection, Table, Text, build_page, cell
+from fedamd.report.page import Facts, PageSection, Table, TableCell, Text, build_page, cell
 from fedamd.report.space import Place, heat_map, parallel, setting_cell, short, word
-from fedamd.report.stored import StoredRun, read_runs
+from fedamd.report.stored import StoredRun
 from fedamd.runs.folder import CONFIG
+from fedamd.runs.summary import target_costs, to_target
 
 RESULT = "sweep.json"
 _DRAWN = 8  # the curves of so many settings can be told apart
@@ -26,14 +28,14 @@ def is_sweep(folder: Path) -> bool:
     return (folder / GRID).is_file() and (folder / RESULT).is_file()
 
 
-def sweep_page(folder: Path) -> str:
-    """The page as HTML."""
+def sweep_page(folder: Path, runs: Sequence[StoredRun], target: Target | None = None) -> str:
+    """The page as HTML; the target is the runs' own unless told."""
     axes, content, measure = _read(folder)
     places = [_place(row, measure) for row in content["points"]]
     ranked = sorted(
         (place for place in places if place.value is not None), key=lambda place: -measure.score(place.value or 0.0)
     )
-    runs = read_runs([folder])
+    target = target or next((run.target for run in runs if run.target), None)
     sections: list[PageSection] = [
         _facts(runs, ranked, measure),
         _repeat(folder, runs[0]),
@@ -42,10 +44,11 @@ def sweep_page(folder: Path) -> str:
     keys = [key for key in axes if len(axes[key]) > 1]
     if len(places) > 1 and keys:
         sections.append(parallel(places, keys, measure))
-    best = _best_first(runs, ranked, list(axes))
+    by_setting = _by_setting(runs, list(axes))
+    best = _best_first(by_setting, ranked, list(axes)) or _some(runs)
     sections += [
-        _table(places, ranked, list(axes), measure),
-        curve_section(_named(best), best[0].config.target_accuracy),
+        _table(places, ranked, list(axes), measure, by_setting, target),
+        curve_section(_named(best), target),
         *client_sections(best[:1]),
     ]
     title = f"Sweep over {', '.join(short(key) for key in axes)}" if axes else "Sweep over seeds"
@@ -69,7 +72,8 @@ def _read(folder: Path) -> tuple[dict[str, list[Any]], dict[str, Any], Measure]:
 def _place(row: dict[str, Any], measure: Measure) -> Place:
     final = f"final_{measure.name}"
     told = {"status", "seeds", "spread", final}
-    return Place({key: value for key, value in row.items() if key not in told}, row.get(final), row["status"])
+    point = {key: value for key, value in row.items() if key not in told and not key.endswith("_to_target")}
+    return Place(point, row.get(final), row["status"])
 
 
 def _facts(runs: Sequence[StoredRun], ranked: Sequence[Place], measure: Measure) -> Facts:
@@ -82,17 +86,46 @@ def _facts(runs: Sequence[StoredRun], ranked: Sequence[Place], measure: Measure)
     return Facts(title="", facts=[(name, value) for name, value in [*best, *general] if value])
 
 
-def _table(places: Sequence[Place], ranked: Sequence[Place], keys: Sequence[str], measure: Measure) -> Table:
+def _table(
+    places: Sequence[Place],
+    ranked: Sequence[Place],
+    keys: Sequence[str],
+    measure: Measure,
+    by_setting: Mapping[str, Sequence[StoredRun]],
+    target: Target | None,
+) -> Table:
+    """The settings, the best first: what came of each, and what reaching the target cost."""
     order = [*ranked, *(place for place in places if place.value is None)]
+    costs = _target_cells([by_setting.get(_key(place, keys), []) for place in order], target)
     rows = [
         [
             cell(place.value, measure.text(place.value), "best" if place in ranked[:1] else ""),
             *(setting_cell(place.point[key]) for key in keys),
+            *(column[index] for column in costs.values()),
             cell(place.status, tone="bad" if "diverged" in place.status else ""),
         ]
-        for place in order
+        for index, place in enumerate(order)
     ]
-    return Table(title="Settings", columns=[f"final {measure.label}", *map(short, keys), "status"], rows=rows)
+    return Table(title="Settings", columns=[f"final {measure.label}", *map(short, keys), *costs, "status"], rows=rows)
+
+
+def _target_cells(settings: Sequence[Sequence[StoredRun]], target: Target | None) -> dict[str, list[TableCell]]:
+    """A column for every cost that somebody has."""
+    if target is None:
+        return {}
+    unknown = [target_costs(None)]  # of a setting that has not begun
+    spent = [[target_costs(to_target(run.rounds, target)) for run in runs] or unknown for runs in settings]
+    found = {}
+    for column in target_columns(target):
+        values = [[one[column.key.removesuffix("_to_target")] for one in runs] for runs in spent]
+        if any(value is not None for runs in values for value in runs):
+            found[column.name] = column.cells(values)
+    return found
+
+
+def _some(runs: Sequence[StoredRun]) -> list[StoredRun]:
+    """One of each setting, where none has a value."""
+    return [members[0] for members in list(groups(runs).values())[:_DRAWN]]
 
 
 def _named(runs: Sequence[StoredRun]) -> list[Curve]:
@@ -100,15 +133,22 @@ def _named(runs: Sequence[StoredRun]) -> list[Curve]:
     return by_settings(draw_curves(runs)) if one_method else draw_curves(runs)
 
 
-def _best_first(runs: Sequence[StoredRun], ranked: Sequence[Place], keys: Sequence[str]) -> list[StoredRun]:
-    """The runs of the best settings, in that order; all where none has a value."""
-    wanted = [json.dumps([place.point[key] for key in keys], sort_keys=True) for place in ranked[:_DRAWN]]
-    by_setting: dict[str, list[StoredRun]] = {}
+def _best_first(
+    by_setting: Mapping[str, Sequence[StoredRun]], ranked: Sequence[Place], keys: Sequence[str]
+) -> list[StoredRun]:
+    """The runs of the best settings, in that order."""
+    return [run for place in ranked[:_DRAWN] for run in by_setting.get(_key(place, keys), [])]
+
+
+def _by_setting(runs: Sequence[StoredRun], keys: Sequence[str]) -> dict[str, list[StoredRun]]:
+    found: dict[str, list[StoredRun]] = {}
     for run in runs:
-        own = json.dumps([_setting(run, key) for key in keys], sort_keys=True)
-        by_setting.setdefault(own, []).append(run)
-    found = [run for setting in wanted for run in by_setting.get(setting, [])]
-    return found or [members[0] for members in list(groups(runs).values())[:_DRAWN]]
+        found.setdefault(json.dumps([_setting(run, key) for key in keys], sort_keys=True), []).append(run)
+    return found
+
+
+def _key(place: Place, keys: Sequence[str]) -> str:
+    return json.dumps([place.point[key] for key in keys], sort_keys=True)
 
 
 def _setting(run: StoredRun, key: str) -> Any:

@@ -26,8 +26,8 @@ def write_page(result: Tuned) -> Path:
         places = [Place(trial.point, _measured(result, trial), trial.status) for trial in result.trials]
         sections.append(parallel(places, keys, result.measure))
     if leaders := _leaders(result):
-        curves = by_settings(draw_curves(read_runs([result.plan.path(trial.number) for trial in leaders])))
-        sections.append(curve_section(curves, result.plan.trial({}).target_accuracy))
+        drawn = read_runs([result.plan.path(trial.number) for trial in leaders])
+        sections.append(curve_section(by_settings(draw_curves(drawn)), drawn[0].target))
     rows = [_row(result, trial) for trial in result.trials]
     columns = ["trial", result.measure.label, *map(short, keys), "share of\nthe budget", "status"]
     note = f"The {result.measure.label} is the last one measured within the trial's share of the budget."

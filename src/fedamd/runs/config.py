@@ -101,7 +101,10 @@ class Config(BaseModel):
     failure_rate: float = Field(default=0.0, ge=0, lt=1, description="the probability that a client never replies")
     devices: dict[str, float] | str | None = Field(default=None, description="speeds for simulated seconds, or a CSV")
     deadline: float | None = Field(default=None, gt=0, description="simulated seconds after which no reply counts")
-    target_accuracy: float | None = Field(default=None, gt=0, le=1, description="report when this is reached")
+    target: float | dict[str, float] | None = Field(
+        default=None, description="report when this is reached: of the measure, or as {mse = 0.1}"
+    )
+    target_accuracy: float | None = Field(default=None, gt=0, le=1, description="report when this accuracy is reached")
     evaluate_every: int = Field(default=1, ge=1, description="rounds between two evaluations on the test set")
     metrics: tuple[str, ...] = Field(
         default=(), description="measured besides loss and accuracy; the first one chooses"
@@ -164,6 +167,8 @@ class Config(BaseModel):
         self._stored = bool(info.context and info.context.get("stored"))
         if "clients" in self.model_fields_set or self.partition.name not in ("auto", "natural"):
             self.refuse_large_cohort()  # else the data set may say how many there are
+        if isinstance(self.target, dict) and len(self.target) != 1:
+            raise FedamdError("target: name one metric and its value, as in target = {mse = 0.1}")
         if ":" not in self.data.name and not self.data.given:  # a user's own is imported when it is made
             SOURCES.find(self.data.name, "data.name")
         if ":" not in self.model.name and not self.model.given:

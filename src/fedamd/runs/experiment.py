@@ -17,7 +17,7 @@ from fedamd.data.base import Clients, ClientTests, Dataset
 from fedamd.data.checks import check_given
 from fedamd.draw import Purpose
 from fedamd.errors import FedamdError
-from fedamd.metrics import Measure, find_metric, measure_for
+from fedamd.metrics import Measure, Target, find_metric, measure_for, measured_directions, target_for
 from fedamd.oracles.hidden_state import refuse_hidden_state
 from fedamd.oracles.objective import Objective, flat_parameters, own_copy
 from fedamd.registry import parameters_of
@@ -68,6 +68,15 @@ class Experiment:
         return measure_for(self.config.metrics, self.dataset.classes)
 
     @cached_property
+    def target(self) -> Target | None:
+        """What the run is to reach, for its records."""
+        if self.config.target is not None:
+            directions = measured_directions(self.config.metrics)
+            known = {name: one for name, one in directions.items() if name != "accuracy" or self.dataset.classes}
+            return target_for(self.config.target, self.measure, known)
+        return Target(Measure(), self.config.target_accuracy) if self.config.target_accuracy else None
+
+    @cached_property
     def evaluation(self) -> Evaluation:
         """What is measured beside test loss and accuracy."""
         named = [name for name in self.config.metrics if name != "accuracy" or not self.dataset.classes]
@@ -79,7 +88,7 @@ class Experiment:
     def __post_init__(self) -> None:
         """What steers and measures is built with the rest, so that a mistake in it is told before anything runs."""
         check_scheduled(self.algorithm, self.schedules)
-        _ = self.simulated_time, self.evaluation
+        _ = self.simulated_time, self.evaluation, self.target
         sampler = self.federation.sampler
         sampler.cohort(0, self.config.seed, self.config.cohort, self.clients.sizes)  # it may know other clients
         if self.config.evaluate_clients_every is not None and self.tests is None:

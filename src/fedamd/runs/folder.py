@@ -251,7 +251,7 @@ class Folder:
         """Write down what was changed for the rest of the run; defaults that this version has on top are not added."""
         before = self.settings()
         changed = {key: value for key, value in config.plain().items() if key in CHANGEABLE and key in before}
-        new = {key: value for key, value in config.plain().items() if key == "target_accuracy"}
+        new = {key: value for key, value in config.plain().items() if key in ("target", "target_accuracy")}
         after = before | changed | new
         if after != before:
             text = to_toml(after)

@@ -19,8 +19,8 @@ from fedamd.runs.sealed import digest
 
 CHANGEABLE = frozenset(  # in a run that has begun: what leaves its trajectory alone
     (
-        *("rounds", "target_accuracy", "evaluate_every", "evaluate_clients_every", "metrics", "checkpoint_every"),
-        *("engine", "oracle", "device", "micro_batch", "stop", "callbacks"),
+        *("rounds", "target", "target_accuracy", "evaluate_every", "evaluate_clients_every", "metrics"),
+        *("checkpoint_every", "engine", "oracle", "device", "micro_batch", "stop", "callbacks"),
     )
 )
 _WORDS = {

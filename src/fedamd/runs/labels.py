@@ -19,6 +19,7 @@ EXECUTION = frozenset(  # how a run is executed and what is reported of it, not 
         "metrics",
         "stop",
         "callbacks",
+        "target",
         "target_accuracy",
     }
 )

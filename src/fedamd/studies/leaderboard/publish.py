@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean
 
 from fedamd.files import write_text
+from fedamd.metrics import Measure, Target
 from fedamd.report.content import curve_section
 from fedamd.report.curves import Curve as Drawn
 from fedamd.report.curves import measured_points
@@ -146,8 +147,12 @@ def _csv(told: Sequence[Board]) -> str:
 
 
 def _curves(board: Board) -> PageSection:
-    section = curve_section(_best(board), board.setting.targets[-1])
+    section = curve_section(_best(board), _goal(board))
     return replace(section, title="", note=f"The best at equal rounds, at most {DRAWN}. {_BANDS}")
+
+
+def _goal(board: Board) -> Target:
+    return Target(Measure(), board.setting.targets[-1])
 
 
 def _best(board: Board) -> list[Drawn]:
@@ -165,7 +170,7 @@ def _best(board: Board) -> list[Drawn]:
 
 
 def _draw(board: Board, path: Path) -> Path:
-    return draw_costs(_best(board), path, board.setting.targets[-1])
+    return draw_costs(_best(board), path, _goal(board))
 
 
 def _records(line: Line) -> list[Record]:

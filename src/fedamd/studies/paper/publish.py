@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fedamd.errors import FedamdError
+from fedamd.metrics import Measure, Target
 from fedamd.report.content import curve_section
 from fedamd.report.curves import PAPER, thinned
 from fedamd.report.page import Facts, HeatMaps, PageSection, Table, TableCell, Text, Tone, build_page, cell
@@ -165,7 +166,7 @@ def _row(row: table.Row) -> list[TableCell]:
 
 def _curves(outcomes: Sequence[ReproducedCurve]) -> PageSection:
     """The curves of a panel, below its table; not all of their points, as there are many panels."""
-    section = curve_section([thinned(curve(outcome), _EVERY) for outcome in outcomes], TARGET, PAPER)
+    section = curve_section([thinned(curve(outcome), _EVERY) for outcome in outcomes], Target(Measure(), TARGET), PAPER)
     return replace(section, title="", note=f"{section.note} Every {_EVERY}th round is drawn.")
 
 
