@@ -4,7 +4,7 @@
     python benchmarks/federation_fleet.py --clients 50 200 --file       (the SuperLink's state in a file, not in memory)
 
 The server is the real one, and so are the clients but for their work: each is a node as `fedamd federation client` runs
-it (registered, with a heartbeat, asking at its own pace), fifty of them in a process, which answers every instruction
+it (registered, with a heartbeat, asking at its own pace), a hundred of them in a process, which answers every instruction
 at once with a stored reply. All clients are in every round of FedAvg (650 parameters). For each number of clients:
 seconds a round, messages a second, and processor time and memory of SuperLink and server. Prints JSON.
 """
@@ -30,7 +30,7 @@ from fedamd.flower.local.loopback import Loopback
 if TYPE_CHECKING:
     from fedamd.flower.local.launch import SuperLink
 
-THREADS = 50  # clients of one process
+THREADS = 100  # clients of one process
 JOINING = 20.0  # clients a second, at the start
 FIRST = 1  # rounds that are not counted
 HERE = ("SuperLink", "server")

@@ -88,8 +88,8 @@ def test_a_node_that_has_heard_nothing_for_a_minute_rests() -> None:
 
 
 def test_a_superlink_that_is_slow_is_left_alone_for_a_multiple_of_what_it_took() -> None:
-    """In a run five times as long, or a tenth for each of many nodes; in no run fifty times."""
-    for nodes, takes, pause in ((4, 0.1, 0.5), (1000, 0.2, 20.0), (1000, 0.05, 10.0), (1000, 3.0, 60.0)):
+    """In a run five times as long, in no run fifty times."""
+    for nodes, takes, pause in ((4, 0.1, 0.5), (1000, 0.2, 10.0), (1000, 3.0, 15.0), (1000, 9.0, 30.0)):
         clock = Clock()
         pace = of_a_run(clock, nodes)
         for _ in range(2):

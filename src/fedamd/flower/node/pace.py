@@ -26,9 +26,8 @@ _EARLY = 0.6  # share of the usual time before which no message is due
 _FINE = 0.1  # share of the usual time between two questions when one is
 _GROWTH = 0.25  # share of the silence beyond it
 _ACTIVE = 60.0  # seconds after a message in which another one is likely
-_RESPITE, _IDLE_RESPITE = 5.0, 50.0  # times what the SuperLink took to answer: in a run of few nodes, and in no run
-_RESPITE_PER_NODE = 0.1  # … in a run of many
-_LONGEST_RESPITE = 60.0
+_RESPITE, _IDLE_RESPITE = 5.0, 50.0  # times what the SuperLink took to answer, in a run and in none
+_LONGEST_RESPITE = 30.0
 
 
 class Pace:
@@ -42,7 +41,6 @@ class Pace:
         self._now = now
         self._jitter = jitter
         self._shortest = self._longest = self._idle = IDLE
-        self._respite = _RESPITE
         self._answered = -float("inf")
         self._gaps: deque[float] = deque(maxlen=3)  # from an answer to the next message
         self._took: deque[float] = deque(maxlen=2)  # by the SuperLink, for the last questions
@@ -52,7 +50,6 @@ class Pace:
         self._shortest = min(max(nodes / TOGETHER_WHEN_DUE, _SHORTEST), SLOWEST)
         self._longest = min(max(nodes / TOGETHER, 2 * _SHORTEST), SLOWEST)
         self._idle = min(max(nodes / TOGETHER, IDLE), SLOWEST_IDLE)
-        self._respite = max(nodes * _RESPITE_PER_NODE, _RESPITE)
         self._gaps.clear()
 
     def was_told(self, seconds: float) -> None:
@@ -72,8 +69,8 @@ class Pace:
         silence = self._now() - self._answered
         took = min(self._took) if len(self._took) == self._took.maxlen else 0.0  # once slow is no sign
         if silence >= _ACTIVE:
-            return max(self._idle, min(_IDLE_RESPITE * took, SLOWEST_IDLE)) * self._jitter()
-        return max(self._in_a_run(silence), min(self._respite * took, _LONGEST_RESPITE)) * self._jitter()
+            return max(self._idle, min(_IDLE_RESPITE * took, _LONGEST_RESPITE)) * self._jitter()
+        return max(self._in_a_run(silence), min(_RESPITE * took, _LONGEST_RESPITE)) * self._jitter()
 
     def _in_a_run(self, silence: float) -> float:
         usual = min(self._gaps, default=0.0)  # the shortest: a client is not in every round
