@@ -71,7 +71,7 @@ def test_flowers_refusal_is_one_line_and_its_programs_need_no_activated_environm
 class Scripted(SuperLink):
     """A SuperLink whose log breaks off after a while."""
 
-    def __init__(self, tmp_path: Path, logs: list[list[str]], statuses: list[str]) -> None:
+    def __init__(self, tmp_path: Path, logs: list[list[str]], statuses: list[str | FedamdError]) -> None:
         super().__init__(None)
         self._logs, self._statuses = logs, statuses
         self._env = {"PATH": str(tmp_path)}
@@ -85,7 +85,9 @@ class Scripted(SuperLink):
         return super()._show_log(run, seen, show)
 
     def status(self, run: str) -> str:  # noqa: ARG002
-        return self._statuses.pop(0)
+        if isinstance(said := self._statuses.pop(0), FedamdError):
+            raise said
+        return said
 
     def submit(self, source: Path, settings: Mapping[str, object]) -> str:  # noqa: ARG002
         return "17"
@@ -101,6 +103,18 @@ def test_a_log_that_breaks_off_is_not_the_end_of_the_run(tmp_path: Path, monkeyp
     shown: list[str] = []
     assert link.follow("17", shown.append) == "finished:completed"
     assert shown == ["round 1", "round 2"]
+
+
+def test_a_superlink_that_is_too_busy_to_answer_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "_AGAIN", 0)
+    busy = FedamdError("`flwr list` failed: unavailable")
+    shown: list[str] = []
+    link = Scripted(tmp_path, [["round 1"]], [busy, busy, "finished:completed"])
+    assert link.follow("17", shown.append) == "finished:completed"
+    assert shown == ["round 1", "the SuperLink does not answer; waiting for it, up to 120 s"]
+    monkeypatch.setattr(launch, "_PATIENCE", -1.0)
+    with pytest.raises(FedamdError, match="unavailable"):
+        Scripted(tmp_path, [[]], [busy]).follow("17", shown.append)
 
 
 def test_ctrl_c_ends_the_run_where_it_runs_and_says_how_to_go_on(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 import inspect
 from pathlib import Path
+from typing import Any
 
 import flwr.supercore.constant
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
+from flwr.supercore import heartbeat
 from flwr.superlink.grid.http_grid import HttpGrid
+from flwr.supernode import fleet_http_client, fleet_http_connection
 
 from fedamd.errors import FedamdError
 from fedamd.flower import version
@@ -37,6 +40,29 @@ def test_the_connection() -> None:
     assert names(private_flwr.NodeAuthHttpInterceptor) == ["private_key", "public_key"]
     invoker = private_flwr.make_simple_http_retry_invoker()
     assert (invoker.max_tries, invoker.max_time) == (None, None)
+
+
+def test_heartbeats_are_rare_and_patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flower reads these numbers when it uses them: in the activation, in the beat, and in the pause after it."""
+
+    def answer(
+        _: object, *, path: str, request: Any, response_type: Any, timeout: float | None = None, **__: Any
+    ) -> Any:
+        asked[path.rpartition("/")[2]] = (getattr(request, "heartbeat_interval", None), timeout)
+        return response_type(success=True) if path.endswith("heartbeat") else response_type()
+
+    asked: dict[str, tuple[float | None, float | None]] = {}
+    for module in (fleet_http_connection, fleet_http_client, heartbeat):
+        for name in ("HEARTBEAT_DEFAULT_INTERVAL", "HEARTBEAT_CALL_TIMEOUT"):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, getattr(module, name))  # as it was, after this test
+    monkeypatch.setattr(private_flwr.FleetHttpClient, "_unary_unary", answer)
+    private_flwr.beat_patiently()
+    with private_flwr.http_request_response("127.0.0.1:1", True, None, None, None, None):
+        pass
+    assert asked["activate-node"] == (60, None)
+    assert asked["send-node-heartbeat"] == (60, 25)
+    assert "HEARTBEAT_DEFAULT_INTERVAL" in inspect.getsource(heartbeat.HeartbeatSender._run)
 
 
 def test_addresses() -> None:

@@ -22,6 +22,7 @@ from fedamd.runs.toml import read_toml
 Show = Callable[[str], None]
 _LEFT_HERE = shutil.ignore_patterns("runs", "__pycache__", ".*")  # of an app's folder
 _AGAIN = 2.0  # seconds before a log that broke off is read again
+_PATIENCE = 120.0  # seconds in which a SuperLink may be too busy to say how a run goes
 _OF_FLOWER = re.compile(r"INFO|Using SuperLink|Successfully installed")  # lines that say nothing about the run
 
 _APP = """[project]
@@ -105,9 +106,23 @@ class SuperLink:
         seen = 0
         while True:
             seen = self._show_log(run, seen, show)
-            status = self.status(run)
+            status = self._patient_status(run, show)
             if status.startswith("finished"):
                 return status
+            time.sleep(_AGAIN)
+
+    def _patient_status(self, run: str, show: Show) -> str:
+        """A SuperLink may be too busy to answer, or be started again, while the run goes on."""
+        end, told = time.monotonic() + _PATIENCE, False
+        while True:
+            try:
+                return self.status(run)
+            except FedamdError:
+                if time.monotonic() > end:
+                    raise
+            if not told:
+                show(f"the SuperLink does not answer; waiting for it, up to {_PATIENCE:.0f} s")
+            told = True
             time.sleep(_AGAIN)
 
     def stop(self, run: str) -> None:

@@ -2,7 +2,7 @@
 
 A node has a key: the one it is given, or, on connections without keys, one it makes for itself. That one and the node's
 number are kept in the client's folder, so that a client that was killed comes back as the same node, at once: it ends
-its last connection itself, where the SuperLink would wait for a minute of silence.
+its last connection itself, where the SuperLink would wait for two minutes of silence.
 """
 
 import contextlib
@@ -113,6 +113,7 @@ def connected(options: Options, identity: NodeIdentity) -> Iterator[Link]:
     with private_flwr.FleetHttpClient.from_server_address(
         address, options.insecure, certificates, interceptors=interceptors
     ) as client:
+        private_flwr.beat_patiently()
         _make_way(client, retries.invoke, identity)
         with private_flwr.http_request_response(
             address, options.insecure, certificates, keys, options.max_retries, options.max_wait_time
