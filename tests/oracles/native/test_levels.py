@@ -1,16 +1,19 @@
 """Every level of CPU: the tests of the kernels, once more with the library of that level.
 
-Of a level this CPU cannot run, the sources are compiled for one that it can, with what they know a level by: vectors of
-that width and sums for so many registers, done with the instructions there are.
+Where `make dist` has made a wheel of these sources, the libraries are the wheel's own. Of a level this CPU cannot run,
+the sources are compiled for one that it can, with what they know a level by: vectors of that width and sums for so many
+registers, done with the instructions there are.
 """
 
 import os
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
+from built_wheel import built_wheel
 from fedamd.oracles.native import build
 from support import PYTHONPATH
 
@@ -44,17 +47,34 @@ def passes(command: list[str], **env: str) -> None:
     assert "skipped" not in done.stdout
 
 
+def provide(library: Path, level: build.Level) -> None:
+    """From the wheel, or from the compiler: the name says which sources it was built from."""
+    if library.exists() or taken_from_the_wheel(library):
+        return
+    if build.compiler() is None:
+        pytest.skip("no C++ compiler")
+    build.build(level)
+
+
+def taken_from_the_wheel(library: Path) -> bool:
+    wheel = built_wheel()
+    if wheel is None:
+        return False
+    with ZipFile(wheel) as archive:
+        found = next((name for name in archive.namelist() if name.endswith(f"/{library.name}")), None)
+        if found is not None:
+            library.write_bytes(archive.read(found))
+    return found is not None
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", ALL)
 def test_agrees_with_autograd(name: str, tmp_path: Path) -> None:
-    if build.compiler() is None:
-        pytest.skip("no C++ compiler")
     if ALL[name] in build.runnable():
-        if not (build.FOLDER / build.library_name(ALL[name])).exists():
-            build.build(ALL[name])
+        provide(build.FOLDER / build.library_name(ALL[name]), ALL[name])
         passes(["-m", "pytest", "-q", "-x"], FEDAMD_CPU=name)
-    elif name in STAND_INS and build.architecture() == "x86_64":
+    elif name in STAND_INS and build.architecture() == "x86_64" and build.compiler() is not None:
         passes(["-c", WITH_STAND_IN, str(tmp_path), *STAND_INS[name], "--"])
     else:
         pytest.skip(f"this CPU cannot run the level {name}")
