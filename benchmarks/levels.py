@@ -1,11 +1,12 @@
 """What a library for a level of CPUs loses against one for this very CPU: `python benchmarks/levels.py`.
 
 Builds the kernels with `-march=native` into a temporary folder, then times gradients of LeNet-5 and of an MLP on one
-thread through that library and through each level's, in turns; prints, for each, the smallest CPU time of all turns and
-its ratio to `native`.
+thread through that library and through each level's. Every turn times all of them, beginning with another one, and
+gives a ratio of processor times; the table has the median of these ratios and, in brackets, their quartiles.
 """
 
 import argparse
+import statistics
 import tempfile
 import time
 from collections.abc import Callable
@@ -43,18 +44,28 @@ def cpu_seconds(call: Callable[[], None]) -> float:
     return time.process_time() - begun
 
 
-def compare(name: str, paths: dict[str, Path], turns: int) -> None:
+def compare(name: str, paths: dict[str, Path], turns: int) -> str:
+    """A row of the table."""
     dataset = Dataset("random", torch.randn(512, 1, 28, 28), torch.randint(0, 10, (512,)), *_no_tests(), 10)
     model = models.build(name, dataset)
     calls = {label: work(oracle_through(path, model, dataset)) for label, path in paths.items()}
-    times = {label: min(times) for label, times in zip(calls, _in_turns(calls, turns), strict=True)}
-    for label, seconds in times.items():
-        print(f"{name:8} {label:8} {seconds * 1e3:8.2f} ms   {seconds / times['native']:.3f} × native")
+    in_turn(calls, 0)  # caches and clocks warm up
+    times = [in_turn(calls, turn) for turn in range(turns)]
+    native = min(turn["native"] for turn in times)
+    cells = [spread([turn[label] / turn["native"] for turn in times]) for label in calls if label != "native"]
+    return f"| {name} | {native * 1e3:.1f} ms | {' | '.join(cells)} |"
 
 
-def _in_turns(calls: dict[str, Callable[[], None]], turns: int) -> list[list[float]]:
-    rounds = [[cpu_seconds(call) for call in calls.values()] for _ in range(turns)]
-    return [list(column) for column in zip(*rounds, strict=True)]
+def in_turn(calls: dict[str, Callable[[], None]], turn: int) -> dict[str, float]:
+    """Processor seconds of each, beginning with another one in every turn."""
+    labels = list(calls)
+    first = turn % len(labels)
+    return {label: cpu_seconds(calls[label]) for label in labels[first:] + labels[:first]}
+
+
+def spread(ratios: list[float]) -> str:
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    return f"{middle:.3f} ({low:.3f}–{high:.3f})"
 
 
 def _no_tests() -> tuple[torch.Tensor, torch.Tensor]:
@@ -71,8 +82,11 @@ def main() -> None:
         for level in build.runnable():
             path = build.FOLDER / build.library_name(level)
             paths[level.name] = path if path.exists() else build.build(level, Path(folder))
+        levels = [label for label in paths if label != "native"]
+        print(f"| model | native, best turn | {' | '.join(f'{level} / native' for level in levels)} |")
+        print("|---" * (len(levels) + 2) + "|")
         for name in ("lenet5", "mlp"):
-            compare(name, paths, turns)
+            print(compare(name, paths, turns))
 
 
 if __name__ == "__main__":
