@@ -81,7 +81,7 @@ class Gradient(Protocol):
 
 
 class Task(Values):
-    """What a client works on: what it was sent, what it holds, and random numbers of its own."""
+    """What a client works on: what it was sent, what it remembers, and random numbers of its own."""
 
     memory: Values  # what this client kept at its last reply; zeros at first
     fresh: Tensor  # (1,): 1 where the client holds nothing yet, else 0
@@ -90,7 +90,7 @@ class Task(Values):
 
 @dataclass(frozen=True)
 class Compressed:
-    """A vector that travels in fewer bits than 32 a number."""
+    """A vector that travels in fewer than 32 bits per number."""
 
     vector: Tensor
     bits: int
@@ -113,7 +113,7 @@ class Batches:
     size: Size
 
     def samples(self, owned: int) -> int:
-        """How many samples that is for a client that owns so many."""
+        """How many samples that is for a client that owns that many."""
         return self.count * (owned if self.size == "full" else min(self.size, owned))
 
 
@@ -281,7 +281,7 @@ class Algorithm(ABC):
         """Round t: from x_t to x_{t+1}."""
 
     def evaluated(self, state: State) -> Tensor:
-        """The model that is evaluated: x itself, unless a method reports another point than the one it goes on from."""
+        """The model that is evaluated: x itself, unless a method reports a point other than where it continues."""
         return state.x  # type: ignore[no-any-return]
 
     def by_theory(self, names: Sequence[str], problem: KnownProblem) -> TheoryValues:

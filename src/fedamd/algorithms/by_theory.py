@@ -23,7 +23,7 @@ class Smoothness(NamedTuple):
 
 @dataclass(frozen=True)
 class KnownProblem:
-    """What a method's theory can build on. Smoothness may take long to estimate: it is found when it is asked for."""
+    """What a method's theory can build on. Smoothness may take long to estimate: it is computed only when asked for."""
 
     clients: int  # M
     cohort: int  # A

@@ -62,7 +62,7 @@ def sweep(
     progress: bool = False,
     **changes: Any,
 ) -> Sweep:
-    """A run for every point of the grid, in lockstep where possible, and the best of them; goes on in a folder begun.
+    """A run for every point of the grid, in lockstep where possible, and the best of them; continues what `out` has.
 
     >>> fedamd.sweep({"algorithm.eta_l": [0.1, 0.03], "seed": [0, 1, 2]}, rounds=50).best.point
     """

@@ -67,7 +67,7 @@ class Dataset:
 
     @classmethod
     def of(cls, data: Any, targets: Any = None, **options: Any) -> "Dataset":
-        """From data as people have it: see `fedamd.data.assemble.dataset_of` for all options.
+        """From data in the usual forms: see `fedamd.data.assemble.dataset_of` for all options.
 
         >>> Dataset.of(X, y, test=(X_test, y_test), clients=sites)
         >>> Dataset.of("patients.csv", target="outcome", client="hospital", test_share=0.2)
@@ -78,7 +78,7 @@ class Dataset:
 
     @classmethod
     def of_clients(cls, parts: Any, **options: Any) -> "Dataset":
-        """From one part a client, as a list or by name: see `fedamd.data.assemble.dataset_of_clients`.
+        """From one part per client, as a list or by name: see `fedamd.data.assemble.dataset_of_clients`.
 
         >>> Dataset.of_clients({"north": (X_n, y_n), "south": (X_s, y_s)}, tests={"north": (X_t, y_t)}, test_share=0.1)
         """

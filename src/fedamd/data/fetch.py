@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 from typing import IO
+from urllib.error import HTTPError
 
 from fedamd.data.locate import cache_folder
 from fedamd.errors import FedamdError
@@ -166,6 +167,9 @@ def _try_mirror(url: str, sink: IO[bytes], sha256: str, path: Path) -> str | Non
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
             shutil.copyfileobj(answer, sink, BLOCK)
+    except HTTPError as error:
+        with error:  # it is the server's answer, too, and must be closed
+            return str(error)
     except (OSError, HTTPException) as error:  # URLError and timeouts are OSErrors
         return str(error) or type(error).__name__
     sink.close()

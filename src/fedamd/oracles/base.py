@@ -61,7 +61,7 @@ class Oracle(Protocol):
 
     @classmethod
     def unavailable(cls) -> str | None:
-        """Why it cannot be used on this machine and how to mend that; None if it can."""
+        """Why it cannot be used on this machine and how to fix that; None if it can."""
         return None
 
     @classmethod

@@ -63,11 +63,11 @@ def run(
 ) -> Result:
     """Train. `config` is a TOML file, a dictionary or a `Config`; keyword arguments change its keys.
 
-    `dataset`, `model` and `algorithm` are objects that stand in for the sections of those names, or names, or sections
-    (`algorithm={"name": "fedavg", "eta_l": 0.1}`); they are left as they are. `engine` and `oracle` are objects or
-    names. Records are written to the folder `out`, or kept in memory alone without one. How many clients there are
-    need not be said where the data set has clients of its own. `callbacks` are told what becomes of the
-    run and may stop it; `progress` shows how far it is.
+    `dataset`, `model` and `algorithm` stand in for the sections of those names: an object, a name, or a section
+    (`algorithm={"name": "fedavg", "eta_l": 0.1}`). Objects are not changed. `engine` and `oracle` are objects or names.
+    Records are written to the folder `out`; without one they are only kept in memory. The number of clients can be left
+    out where the data set has clients of its own. `callbacks` are told what becomes of the run and may stop it;
+    `progress` shows how far it has got.
 
     >>> fedamd.run(rounds=20, algorithm=fedamd.FedAMD(eta_l=0.05, tau=2)).summary["final_accuracy"]
     """
@@ -103,8 +103,8 @@ def resume(
 ) -> Result:
     """Continue the run in `folder` from its last checkpoint, exactly as if it had never stopped.
 
-    Objects that the config cannot name must be given again, and must be the same. `trust` runs the code that the
-    config of a folder names which somebody else has made.
+    Objects that the config cannot name must be given again, and must be the same. `trust` allows code to be
+    run that the config of somebody else's folder names.
     """
     changes |= {key: one for key, one in (("engine", engine), ("oracle", oracle)) if isinstance(one, str)}
     opened = Folder.open(Path(folder), writes=is_writer())
@@ -125,7 +125,7 @@ def resume(
 def load_model(
     folder: Path | str, model: nn.Module | None = None, dataset: Dataset | None = None, trust: bool = False
 ) -> nn.Module:
-    """The trained model of the run in `folder`; objects that the run's config cannot name are given again.
+    """The trained model of the run in `folder`; objects that its config cannot name must be given again.
 
     >>> fedamd.load_model("runs/mine")(images).argmax(-1)
     """

@@ -249,7 +249,7 @@ class Config(BaseModel):
         return plain | {"algorithm": {"name": self.algorithm.name} | options | self.algorithm.options}
 
     def changed(self, changes: Mapping[str, Any]) -> "Config":
-        """With other values for some dotted keys; what nobody has set is still open."""
+        """With other values for some dotted keys; what has not been set stays open."""
         return load_config(self.model_dump(mode="json", exclude_unset=True), changes, stored=self._stored)
 
     def told(self, sections: Mapping[str, Mapping[str, Any]]) -> "Config":
@@ -278,7 +278,7 @@ def load_config(
     """A config from a TOML file or a dictionary, with dotted keys changed on top; every mistake is a `FedamdError`.
 
     Modules beside the file can be named in it. `stored` reads the config of a run for what it says, importing nothing;
-    otherwise code that is named in the folder of a run of somebody else is imported with `trust` alone.
+    otherwise code named in the folder of somebody else's run is imported only with `trust`.
     """
     where = str(source) if isinstance(source, str | Path) else "the configuration"
     raw = read_toml(Path(source)) if isinstance(source, str | Path) else _deep_copy(source or {})
