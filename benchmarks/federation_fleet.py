@@ -54,7 +54,7 @@ class LightWorkers:
 
         whole, message = parcel.is_whole, parcel.opened()
         if message.metadata.message_type == "query":
-            content = {"hello": ConfigRecord({"client": self._client, "samples": 10, "reads-whole": True})}
+            content = {"hello": ConfigRecord({"client": self._client, "samples": 10})}
         else:
             content = {"reply": ConfigRecord(self._stored | {"number": message.content["header"]["number"]})}
         return WireMessage.of(Message(RecordDict(content), reply_to=message), whole)

@@ -14,6 +14,7 @@ from fedamd.flower.app.mailbox import Mailbox
 from fedamd.flower.app.roster import Roster, Sizes, read_keys
 from fedamd.flower.local.certificates import write_client_key
 from fedamd.flower.local.inprocess import InProcessGrid
+from fedamd.flower.version import HEARTBEAT
 
 
 class SayingGrid(InProcessGrid):
@@ -23,6 +24,7 @@ class SayingGrid(InProcessGrid):
         super().__init__(claims, {})
         self.keys = keys or {}
         self.questions = 0
+        self.beats: dict[int, float] = {}  # seconds between heartbeats
 
     def answer(self, message: Message) -> Message | None:
         self.questions += 1
@@ -35,7 +37,12 @@ class SayingGrid(InProcessGrid):
         return Message(RecordDict({"hello": ConfigRecord(dict(claim))}), reply_to=message)
 
     def get_nodes(self) -> list[SimpleNamespace]:
-        return [SimpleNamespace(node_id=node, public_key=self.keys.get(node, b"")) for node in self.nodes]
+        return [
+            SimpleNamespace(
+                node_id=node, public_key=self.keys.get(node, b""), heartbeat_interval=self.beats.get(node, 30)
+            )
+            for node in self.nodes
+        ]
 
 
 def roster_of(grid: InProcessGrid, keys: dict[int, bytes] | None = None) -> Roster:
@@ -47,6 +54,12 @@ def roster_of(grid: InProcessGrid, keys: dict[int, bytes] | None = None) -> Rost
 
 def claim(client: object, samples: object = 10) -> dict[str, object]:
     return {"client": client, "samples": samples}
+
+
+def test_a_node_that_reads_whole_messages_is_known_by_its_heartbeat_before_it_is_asked() -> None:
+    grid = SayingGrid({77: claim(2), 55: claim(0)})
+    grid.beats = {77: HEARTBEAT}
+    assert roster_of(grid)._mailbox.read_whole == {77}
 
 
 def test_nodes_are_asked_once_and_known_by_what_they_say() -> None:

@@ -60,8 +60,8 @@ def test_heartbeats_are_rare_and_patient(monkeypatch: pytest.MonkeyPatch) -> Non
     private_flwr.beat_patiently()
     with private_flwr.http_request_response("127.0.0.1:1", True, None, None, None, None):
         pass
-    assert asked["activate-node"] == (60, None)
-    assert asked["send-node-heartbeat"] == (60, 25)
+    assert asked["activate-node"] == (61, None)
+    assert asked["send-node-heartbeat"] == (61, 25)
     assert "HEARTBEAT_DEFAULT_INTERVAL" in inspect.getsource(heartbeat.HeartbeatSender._run)
 
 

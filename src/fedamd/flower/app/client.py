@@ -34,7 +34,6 @@ from fedamd.flower.app.rounding import Rounding
 from fedamd.flower.app.settings import read_settings
 from fedamd.flower.app.task import CLIENTS_ENGINE, load_task
 from fedamd.flower.app.wire import Answer, Instruction, read_instruction, write_answer
-from fedamd.flower.version import READS_WHOLE
 
 app = ClientApp()
 
@@ -44,8 +43,6 @@ def hello(message: Message, context: Context) -> Message:
     """Which client this node is, and how many samples it has."""
     participant = _participant(context)
     facts: dict[str, Any] = {"client": participant.client, "samples": participant.samples}
-    if READS_WHOLE in context.node_config:
-        facts[READS_WHOLE] = True
     return Message(RecordDict({"hello": ConfigRecord(facts)}), reply_to=message)
 
 

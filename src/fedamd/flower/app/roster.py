@@ -19,7 +19,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from fedamd.errors import FedamdError
 from fedamd.files import read_text
 from fedamd.flower.app.mailbox import Mailbox
-from fedamd.flower.version import READS_WHOLE
+from fedamd.flower.version import HEARTBEAT
 
 log = logging.getLogger("fedamd.flower")
 _PATIENCE, _LONGEST = 30.0, 3600.0  # seconds before one that cannot take part is asked again, doubled each time
@@ -90,7 +90,9 @@ class Roster:
 
     def refresh(self) -> None:
         """See who is connected, ask newcomers who they are, and read what those asked before have answered."""
-        self._connected = {node.node_id: node.public_key for node in self._mailbox.grid.get_nodes()}
+        nodes = list(self._mailbox.grid.get_nodes())
+        self._connected = {node.node_id: node.public_key for node in nodes}
+        self._mailbox.read_whole = {node.node_id for node in nodes if node.heartbeat_interval == HEARTBEAT}
         self._unfit = {node: one for node, one in self._unfit.items() if node in self._connected}
         resting = {node for node, one in self._unfit.items() if one.again > self._mailbox.now()}
         known = self._claims.keys() | set(self._asked.values()) | resting
@@ -136,8 +138,6 @@ class Roster:
             self._refuse(node, f"its key is not the one listed for client {client}")
         else:
             self._claims[node] = client
-            if facts.get(READS_WHOLE) is True:
-                self._mailbox.read_whole.add(node)
             self.sizes.learn(client, samples)
 
     def _cannot_take_part(self, node: int, reply: Message | None) -> None:

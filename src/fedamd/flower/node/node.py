@@ -30,7 +30,6 @@ from fedamd.flower.node.pace import Pace
 from fedamd.flower.node.private_flwr import Error, ErrorCode, Message, ObjectTree, WireMessage
 from fedamd.flower.node.worker import Job
 from fedamd.flower.node.workers import WorkerDied, WorkerHung, Workers
-from fedamd.flower.version import READS_WHOLE
 
 log = logging.getLogger("fedamd.node")
 _GRACE = 2.0  # seconds past a message's life before its worker is killed
@@ -194,7 +193,7 @@ def _node_config(words: str) -> dict[str, Any]:
         config: dict[str, Any] = private_flwr.parse_config_args([words] if words else None)
     except (click.ClickException, OSError, ValueError) as error:
         raise FedamdError(f"--node-config: {error}") from None
-    return {"watchdog": True} | config | {READS_WHOLE: True}
+    return {"watchdog": True} | config
 
 
 def _leave_on_signals() -> None:

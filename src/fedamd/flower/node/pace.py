@@ -27,7 +27,7 @@ _FINE = 0.1  # share of the usual time between two questions when one is
 _GROWTH = 0.25  # share of the silence beyond it
 _ACTIVE = 60.0  # seconds after a message in which another one is likely
 _RESPITE, _IDLE_RESPITE = 5.0, 50.0  # times what the SuperLink took to answer, in a run and in none
-_LONGEST_RESPITE = 30.0
+_LONGEST_RESPITE = 60.0
 
 
 class Pace:

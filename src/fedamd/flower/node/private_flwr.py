@@ -43,6 +43,8 @@ from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.fleet_http_connection import http_request_response
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
+from fedamd.flower.version import HEARTBEAT
+
 __all__ = [
     "ClientApp",
     "Context",
@@ -75,7 +77,6 @@ __all__ = [
     "trusted_entities",
     "verify_fab",
 ]
-_HEARTBEAT = 60  # seconds; Flower's is 30. Two without one, and the SuperLink takes a node for dead
 _PATIENCE = 25.0  # seconds for its answer; Flower's is 5, and then a busy SuperLink is asked once more, in vain again
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5  # seconds between two looks for an object whose sender is still uploading it
 
@@ -156,8 +157,8 @@ def send_whole(client: FleetHttpClient, node_id: int, message: Message, seconds:
 
 def beat_patiently() -> None:
     """Heartbeats of a node: 1,000 of Flower's alone are 50 requests a second, and more when the first take too long."""
-    vars(heartbeat)["HEARTBEAT_DEFAULT_INTERVAL"] = _HEARTBEAT
-    vars(fleet_http_connection)["HEARTBEAT_DEFAULT_INTERVAL"] = _HEARTBEAT
+    vars(heartbeat)["HEARTBEAT_DEFAULT_INTERVAL"] = HEARTBEAT
+    vars(fleet_http_connection)["HEARTBEAT_DEFAULT_INTERVAL"] = HEARTBEAT
     vars(fleet_http_client)["HEARTBEAT_CALL_TIMEOUT"] = _PATIENCE
 
 
