@@ -140,7 +140,8 @@ def _csv(told: Sequence[Board]) -> str:
             for one in standings:
                 numbers = [round(one.mean, 5), round(one.margin, 5), round(one.worst, 5), one.diverged, int(one.tied)]
                 lines = board.reported[one.label]
-                costs = [*one.to_targets, *one.seconds, mean_worst_decile(lines), *kept_models(lines)]
+                values = [*one.to_targets, *one.seconds, mean_worst_decile(lines), *kept_models(lines)]
+                costs = [None if value is None else round(value, 4) for value in values]
                 chosen = json.dumps(lines[0]["algorithm"])
                 writer.writerow([board.setting.name, cost, one.rank, one.label, *numbers, *costs, chosen])
     return text.getvalue()
