@@ -20,7 +20,7 @@ from fedamd.draw import Purpose
 from fedamd.errors import FedamdError, at_work
 from fedamd.metrics import METRICS, Metric
 from fedamd.oracles.objective import Objective
-from fedamd.runs.client_scores import ClientScores, samples_of
+from fedamd.runs.client_scores import ClientScores, means, samples_of
 
 _PIECE = 2500  # samples in one forward pass
 _SHOWN = 10_000  # with more clients than these, their own values are not recorded, only how they are spread
@@ -62,7 +62,7 @@ class Evaluation:
         _, outputs = self._forward(x, self.dataset.test_inputs, self.dataset.test_targets)
         right = METRICS["accuracy"].parts
         assert right is not None
-        return _means(*right(outputs, self.dataset.test_targets), self.dataset.test_targets)
+        return means(*right(outputs, self.dataset.test_targets), self.dataset.test_targets)
 
     def on_clients(self, x: Tensor) -> dict[str, Spread]:
         """Loss, accuracy and every metric, as they are spread over the clients that have tests of their own."""
@@ -74,10 +74,10 @@ class Evaluation:
 
     def _by_forward_pass(self, x: Tensor, tests: ClientTests) -> dict[str, list[float]]:
         losses, outputs = self._forward(x, tests.inputs, tests.targets)
-        measured = {"loss": _means(losses, torch.ones_like(losses), tests.owners)}
+        measured = {"loss": means(losses, torch.ones_like(losses), tests.owners)}
         for metric in (*([METRICS["accuracy"]] if self.dataset.classes else []), *self.metrics):
             if metric.parts is not None:
-                measured[metric.name] = _means(*metric.parts(outputs, tests.targets), tests.owners)
+                measured[metric.name] = means(*metric.parts(outputs, tests.targets), tests.owners)
             else:
                 measured[metric.name] = [
                     self._on_client(metric, client, outputs, own) if len(own) else math.nan
@@ -96,13 +96,6 @@ class Evaluation:
         pieces = zip(torch.split(inputs, _PIECE), torch.split(targets, _PIECE), strict=True)
         losses, outputs = zip(*(self.objective.at(x, *piece) for piece in pieces), strict=True)
         return torch.cat(losses), torch.cat(outputs)
-
-
-def _means(sums: Tensor, counts: Tensor, owners: Tensor) -> list[float]:
-    """Every client's Σ sums / Σ counts over its samples; NaN where it has nothing to count."""
-    own = owners >= 0
-    totals = (torch.bincount(owners[own], weights=values[own].double()) for values in (sums, counts))
-    return torch.div(*totals).tolist()
 
 
 def spread(values: Sequence[float], higher_is_better: bool) -> Spread:

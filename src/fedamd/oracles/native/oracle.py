@@ -93,9 +93,14 @@ class NativeOracle(Oracle):
         """f(x; B) alone: a forward pass."""
         return self._score(x, self._train, batch)[0]
 
-    def score(self, x: Tensor, samples: "_Data") -> tuple[Tensor, Tensor]:
-        """Mean loss and accuracy over these samples, other than the data set's; see `in_lanes`."""
-        return self._score(x, samples, None)
+    def score_each(self, x: Tensor, samples: "_Data") -> tuple[Tensor, Tensor]:
+        """The loss of each of these samples, and 1 where it is classified rightly, else 0; see `in_lanes`."""
+        x = self._parameters(x)
+        if x.dim() != 1:
+            raise FedamdError("samples are scored one by one for a single model")
+        losses, right = x.new_empty(samples.count), x.new_empty(samples.count)
+        self._score(x, samples, None, losses, right)
+        return losses, right
 
     def evaluate(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean loss and accuracy over the whole test set."""
@@ -123,11 +128,14 @@ class NativeOracle(Oracle):
         )
         return result, loss
 
-    def _score(self, x: Tensor, data: "_Data", batch: Batch | None) -> tuple[Tensor, Tensor]:
+    def _score(
+        self, x: Tensor, data: "_Data", batch: Batch | None, losses: Tensor | None = None, right: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         x = self._parameters(x)
         loss, accuracy = x.new_empty(x.shape[:-1]), x.new_empty(x.shape[:-1])
         batches = _Batches.of(batch, x) if batch else _Batches.everything(data, x)
-        check(self._library.fedamd_score(self._handle, data, batches, _pointer(x), _pointer(loss), _pointer(accuracy)))
+        out = [_pointer(tensor) for tensor in (x, loss, accuracy, losses, right)]
+        check(self._library.fedamd_score(self._handle, data, batches, *out))
         return loss, accuracy
 
     def _alike(self, other: Tensor, x: Tensor) -> Tensor:
@@ -152,7 +160,7 @@ def _library() -> ctypes.CDLL:
     integers, pointer, number = ctypes.POINTER(ctypes.c_int64), ctypes.c_void_p, ctypes.c_int64
     declare(library, "fedamd_create", integers, number, integers, number, number, ctypes.POINTER(pointer), integers)
     declare(library, "fedamd_gradient", pointer, _Data, _Batches, *[pointer] * 6)
-    declare(library, "fedamd_score", pointer, _Data, _Batches, pointer, pointer, pointer)
+    declare(library, "fedamd_score", pointer, _Data, _Batches, *[pointer] * 5)
     library.fedamd_destroy.argtypes, library.fedamd_destroy.restype = [pointer], None
     library.fedamd_lanes.argtypes, library.fedamd_lanes.restype = [], number
     return library

@@ -34,6 +34,7 @@ struct Task {
     int64_t model, first, last, step;
     float* gradient;  // null: the loss alone
     Score score;
+    float *losses = nullptr, *right = nullptr;  // of every sample of the selection, where they are asked for
 };
 
 extern "C" struct Data {
@@ -117,7 +118,8 @@ void work(const Network& network, Workspace& space, const Data& data, const Sele
     if (task.gradient && !start) std::fill_n(task.gradient, network.dimension, 0.0f);
     for (int64_t s = task.first; s < task.last; s += task.step) {
         const Group group{data.inputs, data.targets, selection.rows.data() + s, selection.weights.data() + s,
-                          int(std::min(task.step, task.last - s))};
+                          int(std::min(task.step, task.last - s)), task.losses ? task.losses + s : nullptr,
+                          task.right ? task.right + s : nullptr};
         const Lanes* loaded = selection.everything && data.lanes ? data.lanes + s / LANES * network.features
                                                                  : network.load_group(space, group);
         const Score score = network.run(space, group, loaded, x + task.model * network.dimension, 1, task.gradient);
@@ -214,8 +216,10 @@ const char* fedamd_gradient(void* handle, Data data, Batches batches, const floa
     });
 }
 
-// loss (models) and accuracy (models, the share of the samples classified rightly) at x.
-const char* fedamd_score(void* handle, Data data, Batches batches, const float* x, float* loss, float* accuracy) {
+// loss (models) and accuracy (models, the share of the samples classified rightly) at x; of a single model also the loss
+// of every sample, and 1 where it is classified rightly and else 0, unless those two are null.
+const char* fedamd_score(void* handle, Data data, Batches batches, const float* x, float* loss, float* accuracy,
+                         float* losses, float* right) {
     return guarded([&] {
         Oracle& oracle = *static_cast<Oracle*>(handle);
         const std::lock_guard<std::mutex> lock(oracle.busy);
@@ -224,7 +228,7 @@ const char* fedamd_score(void* handle, Data data, Batches batches, const float* 
         std::vector<Task> tasks;
         for (int64_t m = 0; m < batches.models; ++m)
             for (int64_t s = 0, n = int64_t(of(m).rows.size()); s < n; s += GROUP * LANES)
-                tasks.push_back({m, s, std::min<int64_t>(n, s + GROUP * LANES), GROUP * LANES, nullptr, {}});
+                tasks.push_back({m, s, std::min<int64_t>(n, s + GROUP * LANES), GROUP * LANES, nullptr, {}, losses, right});
         parallel(oracle, tasks.size(), [&](Workspace& space, size_t i) {
             work(oracle.network, space, data, of(tasks[i].model), x, nullptr, nullptr, tasks[i]);
         });

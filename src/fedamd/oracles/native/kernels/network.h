@@ -37,6 +37,7 @@ struct Group {
     const int64_t* rows;
     const float* weights;
     int count;
+    float *losses, *right;  // of every sample, to be written where they are not null
     int blocks() const { return (count + LANES - 1) / LANES; }
 };
 
@@ -221,8 +222,10 @@ class Network {
                 const float largest = logits[best][lane];
                 float total = 0;
                 for (Index k = 0; k < classes; ++k) total += std::exp(logits[k][lane] - largest);
+                const float loss = std::log(total) + largest - logits[target][lane];
+                if (group.losses) group.losses[s] = loss, group.right[s] = float(best == target);
                 score.right += best == target;
-                score.loss += double(group.weights[s]) * (std::log(total) + largest - logits[target][lane]);
+                score.loss += double(group.weights[s]) * loss;
                 const float scale = sign * group.weights[s];
                 for (Index k = 0; backward && k < classes; ++k)
                     d_logits[k][lane] = scale * (std::exp(logits[k][lane] - largest) / total - float(k == target));
