@@ -140,35 +140,35 @@ def f1(outputs: Tensor, targets: Tensor) -> float:
     """2TP/(2TP + FP + FN), the mean over the classes that occur among targets or predictions."""
     predicted, targets = predicted_classes(outputs, targets).flatten(), targets.flatten()
     predicted, targets = predicted[targets != -100], targets[targets != -100]
-    scores = []
-    for label in set(predicted.tolist()) | set(targets.tolist()):
-        guessed, true = predicted == label, targets == label
-        scores.append(2 * (guessed & true).sum().item() / (guessed.sum() + true.sum()).item())
-    return sum(scores) / len(scores) if scores else math.nan
+    if not len(targets):
+        return math.nan
+    right = torch.bincount(targets[predicted == targets], minlength=1 + int(max(predicted.max(), targets.max())))
+    occurring = torch.bincount(torch.cat([predicted, targets]), minlength=len(right))
+    scores = 2 * right.double() / occurring
+    return float(scores[occurring > 0].mean())
 
 
 def auc(outputs: Tensor, targets: Tensor) -> float:
     """The area under the ROC curve; of several classes, the mean over one against the rest."""
     targets = targets.flatten()
     if outputs.numel() == targets.numel():
-        return _area(outputs.flatten(), targets == 1)
-    scores = outputs.reshape(len(targets), -1).double().softmax(-1)
-    if scores.shape[-1] == 2:
-        return _area(scores[:, 1], targets == 1)
-    areas = [_area(scores[:, label], targets == label) for label in range(scores.shape[-1])]
-    known = [area for area in areas if not math.isnan(area)]
-    return sum(known) / len(known) if known else math.nan
+        return float(_areas(outputs.reshape(1, -1), targets == 1))
+    scores = outputs.reshape(len(targets), -1).double().softmax(-1).T
+    if len(scores) == 2:
+        return float(_areas(scores[1:], targets == 1))
+    return float(_areas(scores, targets == torch.arange(len(scores), device=targets.device)[:, None]).nanmean())
 
 
-def _area(scores: Tensor, positive: Tensor) -> float:
-    """The probability that a positive scores higher than a negative (Mann–Whitney), ties counting one half."""
-    count, others = int(positive.sum()), int((~positive).sum())
-    if not count or not others:
-        return math.nan
-    _, place, repeats = torch.unique(scores.double(), return_inverse=True, return_counts=True)
-    last = repeats.cumsum(0)
-    rank = last - (repeats - 1) / 2  # the mean rank of equal scores
-    return float((rank[place][positive].sum() - count * (count + 1) / 2) / (count * others))
+def _areas(scores: Tensor, positive: Tensor) -> Tensor:
+    """For each row the probability that a positive scores higher than a negative (Mann–Whitney), ties counting one
+    half; NaN where all are positive, or none is."""
+    scores = scores.double().contiguous()
+    ordered = scores.sort(-1).values
+    first, last = torch.searchsorted(ordered, scores), torch.searchsorted(ordered, scores, right=True)
+    rank = (first + last + 1) / 2  # the mean rank of equal scores
+    count = positive.sum(-1).double()
+    wins = (rank * positive).sum(-1) - count * (count + 1) / 2
+    return wins / (count * (scores.shape[-1] - count))
 
 
 def mse(outputs: Tensor, targets: Tensor) -> Tensor:
