@@ -32,7 +32,7 @@ def test_what_is_left_out_is_named() -> None:
         [Column("method", ["fedamd"]), Column("final\naccuracy", ["86.20%"]), Column("z" * 29, ["1"], 1)], console
     )
     assert "86.20%" in text.getvalue()
-    assert f"left out, the window is too narrow: {'z' * 29}" in " ".join(text.getvalue().split())
+    assert f"left out for lack of space: {'z' * 29}" in " ".join(text.getvalue().split())
 
 
 def test_comparisons_and_sweeps_fit_sixty_columns(tmp_path: Path, monkeypatch) -> None:

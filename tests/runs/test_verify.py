@@ -39,10 +39,10 @@ def test_a_folder_as_it_was_written(run):
         ("config.toml", "config.toml is not as it was written", "what can be saved: environment.json, metrics.jsonl"),
         ("environment.json", "environment.json is ", "what can be saved: "),  # no JSON, or not what was written
         ("metrics.jsonl", "metrics.jsonl, line", "what can be saved: "),
-        ("checkpoint.safetensors", "checkpoint.safetensors cannot be read", "it goes on from t = 4"),
-        ("checkpoint.previous.safetensors", "cannot be read", "it goes on from t = 6"),
-        ("model.safetensors", "model.safetensors cannot be read", "it goes on from t = 6"),
-        ("summary.json", "summary.json is ", "it goes on from t = 6"),
+        ("checkpoint.safetensors", "checkpoint.safetensors cannot be read", "it continues from t = 4"),
+        ("checkpoint.previous.safetensors", "cannot be read", "it continues from t = 6"),
+        ("model.safetensors", "model.safetensors cannot be read", "it continues from t = 6"),
+        ("summary.json", "summary.json is ", "it continues from t = 6"),
         ("held.sqlite", "held.sqlite", "what can be saved: environment.json, config.toml, metrics.jsonl"),
     ],
 )

@@ -25,12 +25,12 @@ def register(app: typer.Typer) -> None:
 def command(
     configs: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[CONFIG]…", help="TOML files: one problem, or one file for every method."),
+        typer.Argument(metavar="[CONFIG]…", help="TOML files: one for the problem, or one for each method."),
     ] = None,
     algorithms: Annotated[
         str | None,
         typer.Option(
-            help=f"Methods by name, with at most one config (default there: {DEFAULT}).",
+            help=f"Methods by name, with at most one config (default: {DEFAULT}).",
             autocompletion=some_of(ALGORITHMS),
         ),
     ] = None,
@@ -44,7 +44,7 @@ def command(
         ),
     ] = None,
     rounds: Annotated[int | None, typer.Option(help="Number of rounds T.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed for all randomness.")] = None,
     target: Annotated[
         str | None, typer.Option(metavar="[METRIC=]VALUE", help=f"{TARGET_HELP} (default: the config's, else 0.75).")
     ] = None,
@@ -53,8 +53,8 @@ def command(
 ) -> None:
     """Compare methods on the same clients, cohorts and initial model.
 
-    Of a config's `[algorithm]` options, the other methods take over those that mean the same for all: the step sizes,
-    the number of local steps, the batch sizes and the weights.
+    The methods share the config's options that mean the same for all of them: step sizes, number of local steps, batch
+    sizes and weights.
     """
     from fedamd.campaigns.compare import compare, contestants, default_folder
     from fedamd.metrics import parse_target

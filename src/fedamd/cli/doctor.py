@@ -15,7 +15,7 @@ def register(app: typer.Typer) -> None:
 
 
 def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for a bug report.")] = False) -> None:
-    """Show versions, CPU, GPU, data sets, extras and disk, and how to mend what is slow or missing."""
+    """Show versions, CPU, GPU, data sets, extras and disk, and how to fix what is slow or missing."""
     from fedamd.doctor import examine
 
     findings = examine().to_json()

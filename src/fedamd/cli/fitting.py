@@ -44,7 +44,7 @@ def print_table(columns: Sequence[Column], console: Console) -> None:
         table.add_row(*(_cell(column, index) for column in shown))
     console.print(table)
     if left_out := [" ".join(column.heading.split()) for column in columns if column not in shown]:
-        console.print(f"[dim]left out, the window is too narrow: {escape(', '.join(left_out))}[/]", highlight=False)
+        console.print(f"[dim]left out for lack of space: {escape(', '.join(left_out))}[/]", highlight=False)
 
 
 def fitting(columns: Sequence[Column], width: int) -> list[Column]:

@@ -19,16 +19,18 @@ def register(app: typer.Typer) -> None:
 def command(
     board: Annotated[Path, typer.Argument(help="The folder of methods.toml and a file for each setting.")] = BOARD,
     out: Annotated[Path, typer.Option(help="Where finished runs are kept, and tables and figures written.")] = RESULTS,
-    only: Annotated[list[str] | None, typer.Option(help="A setting; give several. Default: all.")] = None,
-    methods: Annotated[list[str] | None, typer.Option(help="An entrant; give several. Default: all.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Only this setting; repeatable. Default: all.")] = None,
+    methods: Annotated[list[str] | None, typer.Option(help="Only this entrant; repeatable. Default: all.")] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.", autocompletion=one_of(DEVICES))] = "cpu",
-    together: Annotated[int, typer.Option(min=1, help="Entrants in one lockstep.")] = 8,
-    minutes: Annotated[float | None, typer.Option(min=0, help="Stop after so many; 0 only publishes.")] = None,
+    together: Annotated[int, typer.Option(min=1, help="Entrants that run in lockstep.")] = 8,
+    minutes: Annotated[
+        float | None, typer.Option(min=0, help="Stop after this many minutes; 0 only publishes.")
+    ] = None,
     choosing: Annotated[Path | None, typer.Option(help=f"Write the verdicts as Markdown, as in {CHOOSING}.")] = None,
 ) -> None:
     """Tune every method with the same budget, run it on fresh seeds, and rank all of them at equal costs.
 
-    What is finished is never run again: a new line in methods.toml is a new entrant, and nothing else is rerun.
+    Finished runs are never repeated: a new line in methods.toml adds an entrant and runs nothing else.
     """
     from fedamd.files import write_text
     from fedamd.studies.leaderboard.board import read_board

@@ -125,13 +125,13 @@ def command(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="One of these: show its settings, their defaults and what they are.",
+            help="Show its settings, with defaults and meanings.",
             autocompletion=_complete,
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List what can be named in a config, or the settings of one of these."""
+    """List what a config can name, or the settings of one of them."""
     entries = choose(KINDS, kind, "list")()
     if name is None:
         _show({entry: {"": one.description} for entry, one in entries.items()}, as_json, flat=True)

@@ -64,8 +64,9 @@ def plan_command(
 ) -> None:
     """Optimal probability, learning rates, batch, rounds and costs of FedAMD and its rivals, by the paper's theory.
 
-    Without --estimate, every flag from --clients to --delta is needed; with it, all but --epsilon are found. With
-    --clients and --cohort alone, what these two settle.
+    Without --estimate, every flag from --clients to --delta is needed; with it, only --epsilon is.
+
+    With --clients and --cohort alone it says what can be said from these two.
     """
     from fedamd.runs.config import load_config
     from fedamd.runs.planning import anchored_advice, complete, estimated_problem, missing

@@ -30,13 +30,12 @@ def command(
         typer.Argument(help=f"all, or some of {', '.join(EXPERIMENTS)}.", autocompletion=one_of(["all", *EXPERIMENTS])),
     ],
     device: Annotated[str, typer.Option(help="cpu or cuda.", autocompletion=one_of(DEVICES))] = "cpu",
-    small: Annotated[
-        bool, typer.Option("--quick", help="A few rounds of a small share, to see that it works.")
-    ] = False,
+    small: Annotated[bool, typer.Option("--quick", help="A few rounds of a small part, to see that it works.")] = False,
     seeds: Annotated[int | None, typer.Option(min=1, help="Repetitions with the best rates (3 in the paper).")] = None,
     rounds: Annotated[int | None, typer.Option(min=1, help="Rounds of every run (400 in the paper).")] = None,
     which: Annotated[
-        list[str] | None, typer.Option("--only", help='Cells whose label or panel contains this, as "20 clients".')
+        list[str] | None,
+        typer.Option("--only", help='Only cells whose label or panel contains this, as in "20 clients".'),
     ] = None,
     rates: Annotated[
         str | None,
@@ -44,7 +43,7 @@ def command(
     ] = None,
     out: Annotated[Path, typer.Option(help="Where finished runs are kept.")] = FOLDER,
 ) -> None:
-    """Run the paper's experiments; what has been computed before is not computed again."""
+    """Run the paper's experiments; finished runs are not repeated."""
     from fedamd.runs.progress import Progress
     from fedamd.studies.paper.claims import verdicts
     from fedamd.studies.paper.publish import ALL, publish, tables_folder

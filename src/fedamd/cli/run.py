@@ -40,7 +40,7 @@ def command(
         Path | None, typer.Option("--resume", metavar="DIR", help="Continue the run in this folder.")
     ] = None,
     rounds: Annotated[int | None, typer.Option(help="Number of rounds T.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed for all randomness.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda.", autocompletion=one_of(DEVICES))] = None,
     engine: Annotated[
         str | None, typer.Option(help="See `fedamd list engines`.", autocompletion=one_of(ENGINES))
@@ -49,7 +49,7 @@ def command(
         str | None, typer.Option(help="See `fedamd list oracles`.", autocompletion=one_of(ORACLES))
     ] = None,
     trust: Annotated[
-        bool, typer.Option("--trust", help="Run the code that a run's folder names which somebody else has made.")
+        bool, typer.Option("--trust", help="Run code named in a run folder that somebody else made.")
     ] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard events.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON and nothing else.")] = False,

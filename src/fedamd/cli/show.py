@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fedamd.runs.summary import Summary
 
 console = Console()
-TARGET_HELP = "Tell what reaching this cost: an accuracy, or as in mse=0.1"
+TARGET_HELP = "Report the cost of reaching this accuracy, or another metric, as in mse=0.1"
 
 
 def announce_theory(configs: Sequence["Config"], quiet: bool = False) -> None:

@@ -26,22 +26,24 @@ def command(
     ] = None,
     grid: Annotated[
         list[str] | None,
-        typer.Option("--grid", metavar="KEY=V,V,…", help='A key and its values, or KEY=["V", "V"]; give several.'),
+        typer.Option("--grid", metavar="KEY=V,V,…", help='A key and its values, or KEY=["V", "V"]; repeatable.'),
     ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change a key for all points.", autocompletion=setting),
     ] = None,
     target: Annotated[str | None, typer.Option(metavar="[METRIC=]VALUE", help=f"{TARGET_HELP}.")] = None,
-    out: Annotated[Path | None, typer.Option(help="The sweep's folder; a sweep begun in it is continued.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The sweep's folder; an unfinished sweep in it is continued.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")] = False,
 ) -> None:
     """Run a grid over any config keys, in lockstep where possible, and choose the best.
 
-    The first of the config's `metrics` chooses, in its own direction; without any, accuracy does, or the test
-    loss where nothing is classified.
+    The best setting is chosen by the first of the config's `metrics`; without any, by accuracy, or by the test loss
+    where nothing is classified.
 
-    Points that differ in `seed` alone are repetitions: their mean counts.
+    Points that differ only in `seed` are repetitions of one setting, and are averaged.
     """
     from fedamd.campaigns.grid import Grid
     from fedamd.campaigns.sweep import plan, sweep

@@ -19,11 +19,11 @@ def command(
     config: Annotated[
         Path | None, typer.Argument(help="A TOML file; without one, the defaults of `fedamd run`.")
     ] = None,
-    trials: Annotated[int, typer.Option(min=1, help="How many settings are tried.")] = 100,
+    trials: Annotated[int, typer.Option(min=1, help="Number of settings to try.")] = 100,
     budget: Annotated[
-        str | None, typer.Option(metavar="COST=AMOUNT", help="Of one trial: rounds, gradients, bits or seconds.")
+        str | None, typer.Option(metavar="COST=AMOUNT", help="Budget of one trial: rounds, gradients, bits or seconds.")
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Trials in one lockstep, halved together.")] = 27,
+    batch: Annotated[int, typer.Option(min=1, help="Trials that run in lockstep and are halved together.")] = 27,
     search: Annotated[
         list[str] | None,
         typer.Option("--search", metavar="KEY=log:LOW:HIGH", help="Search this key too; also linear and choice:A,B."),
@@ -32,7 +32,9 @@ def command(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change a key for all trials.", autocompletion=setting),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The tuning's folder; a tuning begun in it is continued.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The tuning's folder; an unfinished tuning in it is continued.")
+    ] = None,
 ) -> None:
     """Search a method's hyper-parameters with Optuna, in lockstep, stopping losers early at equal cost."""
     from fedamd.campaigns.suggest import parse_range

@@ -10,7 +10,9 @@ def register(app: typer.Typer) -> None:
     app.command("verify")(command)
 
 
-def command(runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Folders of runs, or of such.")]) -> None:
+def command(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Folders of runs, or of several runs.")],
+) -> None:
     """Check every file of runs against its checksums; say what is wrong and what can be saved."""
     from fedamd.report.stored import run_folders
     from fedamd.runs.verify import verify

@@ -13,10 +13,10 @@ def register(app: typer.Typer) -> None:
 
 def command(
     run: Annotated[Path, typer.Argument(help="The folder of a run or of a comparison.")],
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
 ) -> None:
-    """Show a run in the browser while it goes on; only this machine can see it. Ctrl-C ends the watching."""
+    """Show a run in the browser, live, on this machine only. Ctrl-C stops watching."""
     import webbrowser
 
     from fedamd.report.watch import address, watch_server

@@ -41,7 +41,7 @@ def _spreads(runs: Sequence[StoredRun]) -> list[PageSection]:
             title="Clients' own tests over the rounds",
             note="Bands reach from the smallest value of any client to the largest."
             if alone
-            else "Lines are the median client; bands reach from the 10th percentile of clients to the largest value.",
+            else "Lines are the median client; bands span the 10th percentile of clients to the largest value.",
             axes=[("rounds", AXES["rounds"].label, AXES["rounds"].name, "number")],
             panels=[(name, name.replace("_", " "), "percent" if name == "accuracy" else "number") for name in names],
             lines=lines,

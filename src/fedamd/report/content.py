@@ -128,13 +128,13 @@ def curve_section(curves: Sequence[Curve], target: Target | None, against: Seque
     """Everything measured, against rounds and costs."""
     measured = known_measures(curves)
     seeds = max(len(curve.seeds) for curve in curves)
-    band = "Lines are means over seeds, bands reach from the smallest to the largest. " if seeds > 1 else ""
+    band = "Lines are means over seeds; bands span the smallest to the largest. " if seeds > 1 else ""
     aim = target if target and target.measure.name in measured else None
     goal = f" The dotted line is the target, {aim.text}." if aim else ""
     shown = known_axes(curves, against) or ["rounds"]
     return Curves(
         title="Curves",
-        note=f"{band}Costs of the start-up pass are not part of the axes.{goal}",
+        note=f"{band}Axes leave out the cost of the start-up pass.{goal}",
         axes=[(key, AXES[key].label, AXES[key].name, AXES[key].unit) for key in shown],
         panels=[(measure, name, _format(measure)) for measure, name in measured.items()],
         lines=[_line(curve, shown) for curve in curves],

@@ -73,13 +73,15 @@ class Stop(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    metric: str | None = Field(default=None, description="what is watched; the first of metrics unless told")
-    target: float | None = Field(default=None, description="end when the metric has reached this")
-    patience: int | None = Field(default=None, ge=1, description="end after so many evaluations without improvement")
-    max_gradients: float | None = Field(default=None, gt=0, description="gradient samples in all")
-    max_bits: float | None = Field(default=None, gt=0, description="bits up and down in all")
-    max_simulated_seconds: float | None = Field(default=None, gt=0, description="on the clients' devices")
-    max_seconds: float | None = Field(default=None, gt=0, description="of this process's clock")
+    metric: str | None = Field(default=None, description="the metric to watch; default: the first of metrics")
+    target: float | None = Field(default=None, description="stop when the metric reaches this")
+    patience: int | None = Field(default=None, ge=1, description="stop after this many evaluations without improvement")
+    max_gradients: float | None = Field(default=None, gt=0, description="total gradient samples")
+    max_bits: float | None = Field(default=None, gt=0, description="total bits, up and down")
+    max_simulated_seconds: float | None = Field(
+        default=None, gt=0, description="simulated seconds on the clients' devices"
+    )
+    max_seconds: float | None = Field(default=None, gt=0, description="wall-clock seconds of this process")
 
 
 class Config(BaseModel):
@@ -113,9 +115,9 @@ class Config(BaseModel):
         default=None, gt=0, lt=1, description="of every client's samples, for its own tests"
     )
     evaluate_clients_every: int | None = Field(default=None, ge=1, description="rounds between tests on every client")
-    stop: Stop = Field(default=Stop(), description="when to end early")
+    stop: Stop = Field(default=Stop(), description="when to stop early")
     callbacks: tuple[str, ...] = Field(
-        default=(), description="told of every round: of `fedamd list callbacks`, or one's own"
+        default=(), description="notified of every round: names from `fedamd list callbacks`, or your own"
     )
     checkpoint_every: int = Field(default=10, ge=1, description="rounds between two checkpoints")
 

@@ -240,7 +240,7 @@ class Folder:
         if self.sealed and not is_sealed_toml(text):
             raise FedamdError(
                 f"{self.path / CONFIG} is not as it was written: undo the change; what may change in a run that has "
-                f"begun ({', '.join(sorted(CHANGEABLE))}) is given with --set when it goes on"
+                f"begun ({', '.join(sorted(CHANGEABLE))}) is given with --set when it is resumed"
             )
         try:
             return tomllib.loads(text)

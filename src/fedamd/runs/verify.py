@@ -37,7 +37,7 @@ class FolderVerdict:
         if self.fine:
             return "all is as it was written"
         if self.checkpoints and not any(CONFIG in one or "environment" in one for one in self.wrong):
-            return f"it goes on from t = {max(self.checkpoints)} with --resume"
+            return f"it continues from t = {max(self.checkpoints)} with --resume"
         return f"what can be saved: {', '.join(self.good) or 'nothing'}"
 
 

@@ -65,7 +65,7 @@ def publish(told: Sequence[Board], folder: Path) -> list[Path]:
     return [folder / "leaderboard.csv", folder / "leaderboard.html", *figures.values()]
 
 
-_BANDS = "Lines are means over seeds, bands reach from the smallest to the largest; the start-up is charged."
+_BANDS = "Lines are means over seeds; bands span the smallest to the largest; start-up costs are included."
 _HOW = (
     "Every method with the same budget for tuning, on seeds that are not reported. Accuracy: the mean of the last ten "
     "evaluations, ± the 95 % interval over seeds, a seed that diverged counted as 0; = tied with the first."
