@@ -59,7 +59,8 @@ class Convolution final : public Layer {
     }
 
   private:
-    static constexpr int SHARED = 4;  // output channels that go through the backward pass together
+    static constexpr int SHARED = MANY ? 4 : 8;  // output channels that go through the backward pass together
+    static constexpr int STRIP = (16 << 10) / sizeof(Lanes);  // the largest, in `Lanes`: it stays in the first-level cache
     // What the sums of the backward pass's inner loops have room for: output channels, input channels, places.
     static constexpr int CORRELATED = MANY ? 4 : 2, SCATTERED = MANY ? 3 : 2;
     static constexpr int CORRELATED_PLACES = MANY ? 4 : 1, SCATTERED_PLACES = MANY ? 4 : 2;
@@ -154,7 +155,7 @@ class Convolution final : public Layer {
     // Otherwise it goes through the image in strips of rows small enough to stay in the first-level cache: the gradient at
     // the convolution's own output is laid out for one strip, then used for the weights and for the input.
     int strip_rows() const {
-        const int most = std::max(1, 256 / (SHARED * conv.width));
+        const int most = std::max(1, STRIP / (SHARED * conv.width));
         return std::min(conv.height, std::max(2, most - most % 2));  // even: whole windows of the pooling
     }
 
