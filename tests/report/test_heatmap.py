@@ -22,12 +22,12 @@ def swept(axes: dict[str, list[Any]], values: list[float | str], measure: Measur
     """A sweep whose settings came to these values, or ended with these words."""
     grid = Grid(axes)
     entries = [
-        SweepEntry(point, load_config(None), [value], [])
+        SweepEntry(point, load_config(None), [value], [], [None])
         if isinstance(value, str)
-        else SweepEntry(point, load_config(None), ["finished"], [value])
+        else SweepEntry(point, load_config(None), ["finished"], [value], [None])
         for point, value in zip(grid.points(), values, strict=True)
     ]
-    return Sweep(grid, Path("nowhere"), measure, entries)
+    return Sweep(grid, Path("nowhere"), measure, None, entries)
 
 
 def test_every_value_is_in_its_cell():
