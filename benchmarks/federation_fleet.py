@@ -161,7 +161,7 @@ def measure(clients: int, rounds: int, file: bool) -> dict[str, object]:
     return {
         "clients": clients,
         "state": "file" if file else "memory",
-        "seconds_until_the_first_round": round(first - begun),
+        "seconds_until_the_first_round_is_done": round(first - begun),
         "seconds_per_round": round(median, 2),
         "messages_per_second": round(clients / median, 1),
         "missing": sum(record.missing for record in records),

@@ -70,7 +70,7 @@ def test_all_replies_with_one_question() -> None:
     found = box.fetch(["a", "b", "c"])
     assert {one: name_of(reply) for one, reply in found.items()} == {"a": "a", "b": "b"}
     assert link.questions == [["a", "b", "c"]]
-    box._behind.shutdown()
+    box._received.join()
     assert len(link.confirmed) == 2
 
 
@@ -80,7 +80,7 @@ def test_a_reply_that_comes_whole_is_read_as_it_is() -> None:
     link.objects.clear()
     box = Letterbox(link.grid)
     assert name_of(box.fetch(["a"])["a"]) == "a"
-    box._behind.shutdown()
+    box._received.join()
     assert len(link.confirmed) == 1
 
 
@@ -99,7 +99,7 @@ def test_no_reply_is_lost_or_waits_because_the_superlink_cannot_be_told_to_forge
     box = Letterbox(link.grid)
     assert len(box.fetch(["a", "b"])) == 2
     go_on.set()
-    box._behind.shutdown()
+    box._received.join()
     assert len(asked) == 2
 
 

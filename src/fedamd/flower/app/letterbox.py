@@ -10,9 +10,10 @@ next time. It uses what is private in Flower, so it is for one version of it; `u
 
 import contextlib
 import logging
+import threading
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from queue import Queue
 from typing import Any
 
 import httpx
@@ -23,7 +24,6 @@ from fedamd.flower import version
 
 log = logging.getLogger("fedamd.flower")
 _TOGETHER = 32  # messages in one request
-_CONFIRMING = 2  # threads
 
 
 def usable(grid: Grid) -> bool:
@@ -50,8 +50,9 @@ class Letterbox:
 
     def __init__(self, grid: Any) -> None:
         self._grid = grid
-        self._behind = ThreadPoolExecutor(_CONFIRMING)
         self._arriving: dict[str, _Arriving] = {}  # by the id of what they answer
+        self._received: Queue[str] = Queue()  # replies that the SuperLink may forget
+        threading.Thread(target=self._confirm_all, daemon=True).start()
 
     def send(self, messages: Sequence[Message]) -> list[str]:
         """Messages with their contents; their ids, "" where one was not taken."""
@@ -128,7 +129,7 @@ class Letterbox:
         from flwr.common.serde import message_from_proto
         from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 
-        self._behind.submit(self._confirm, arriving.number)
+        self._received.put(arriving.number)
         if arriving.whole is not None:
             return message_from_proto(arriving.whole)
         reply = inflate_object_from_contents(arriving.number, arriving.parts)
@@ -137,10 +138,13 @@ class Letterbox:
         reply.metadata.__dict__["_message_id"] = arriving.number
         return reply
 
-    def _confirm(self, number: str) -> None:
-        """Have the SuperLink forget a reply. It costs a request for each, and no round waits for it."""
+    def _confirm_all(self) -> None:
+        """Have the SuperLink forget each reply: a request for each, for which no round waits."""
         from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest
 
-        words = {"node": self._grid.node, "run_id": self._grid.run.run_id, "message_object_id": number}
-        with contextlib.suppress(httpx.HTTPError):  # it forgets all of them when the run ends
-            self._grid._runtime_client.ConfirmMessageReceived(ConfirmMessageReceivedRequest(**words))
+        while True:
+            number = self._received.get()
+            words = {"node": self._grid.node, "run_id": self._grid.run.run_id, "message_object_id": number}
+            with contextlib.suppress(Exception):  # whatever is wrong: it forgets all of them when the run ends
+                self._grid._runtime_client.ConfirmMessageReceived(ConfirmMessageReceivedRequest(**words))
+            self._received.task_done()
