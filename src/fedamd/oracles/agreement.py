@@ -44,12 +44,18 @@ def _compared(oracle: Oracle, model: nn.Module, dataset: Dataset) -> str | None:
     reference = AutogradOracle(deepcopy(model).double(), _excerpt(dataset, batches))
     weights = torch.full(batches.shape, 1 / _SAMPLES, dtype=x.dtype, device=x.device)
     places = torch.arange(batches.numel(), device=x.device).view_as(batches)
+    keys = places if reference.keyed else None  # of the masks of dropout: any will do that are the same for both
     expected = [
-        reference.gradient(x.double(), Batch(place, own.double())) for place, own in zip(places, weights, strict=True)
+        reference.gradient(x.double(), Batch(places[i], weights[i].double(), None if keys is None else keys[i]))
+        for i in range(_BATCHES)
     ]
     try:
-        alone = [oracle.gradient(x, Batch(*batch)) for batch in zip(batches, weights, strict=True)]
-        stacked = () if oracle.cannot_stack() else oracle.gradient(x.expand(_BATCHES, -1), Batch(batches, weights))
+        alone = [
+            oracle.gradient(x, Batch(batches[i], weights[i], None if keys is None else keys[i]))
+            for i in range(_BATCHES)
+        ]
+        stack = Batch(batches, weights, keys)
+        stacked = () if oracle.cannot_stack() else oracle.gradient(x.expand(_BATCHES, -1), stack)
     except RuntimeError as error:  # kernels that do not run here
         return f"it fails ({str(error).strip().splitlines()[0]})"
     for answers in (alone, list(zip(*stacked, strict=True))):

@@ -78,17 +78,20 @@ class ShapedLayer:
     outputs: tuple[int, ...]
 
 
-def sequence(model: nn.Module, shape: Sequence[int]) -> list[ShapedLayer]:
+def sequence(
+    model: nn.Module, shape: Sequence[int], elementwise: tuple[type[nn.Module], ...] = ()
+) -> list[ShapedLayer]:
     """The layers of a plain model that is nothing but nested `nn.Sequential`s, in the order in which they run.
 
-    They are Conv2d, ReLU, MaxPool2d, Flatten(1, -1) and Linear in their usual forms, and fit samples of this shape. The
-    parameters of layer after layer, weight before bias, are `model.parameters()`: the order in which x holds them.
+    They are Conv2d, ReLU, MaxPool2d, Flatten(1, -1) and Linear in their usual forms, and whatever else the caller knows
+    that works `elementwise`; and they fit samples of this shape. The parameters of layer after layer, weight before
+    bias, are `model.parameters()`: the order in which x holds them.
     """
     check_plain(model)
     steps: list[ShapedLayer] = []
     now = tuple(shape)
     for layer in _flattened(model):
-        steps.append(ShapedLayer(layer, now, _after(layer, now)))
+        steps.append(ShapedLayer(layer, now, now if type(layer) in elementwise else _after(layer, now)))
         now = steps[-1].outputs
     expected = [own for step in steps for own in _weight_and_bias(step.layer)]
     held = list(model.parameters())

@@ -21,6 +21,7 @@ from fedamd.data.base import Dataset
 from fedamd.errors import FedamdError
 from fedamd.oracles.base import Batch
 from fedamd.oracles.native import oracle as oracle_module
+from fedamd.oracles.native.layers import Description
 from fedamd.oracles.native.oracle import NativeOracle
 
 pytestmark = pytest.mark.usefixtures("library")
@@ -320,19 +321,21 @@ def test_refuses_what_it_would_compute_otherwise() -> None:
 @pytest.mark.parametrize(
     ("layers", "reason"),
     [
-        ([(3, *[0] * 9), (4, 127, 5, *[0] * 6, 1)], "layer 1 takes 127 inputs and is given 128"),
+        ([(3,), (4, 127, 5, *[0] * 6, 1)], "layer 1 takes 127 inputs and is given 128"),
         ([(0, 3, 4, 3, 3, 1, 1, 0, 0, 1)], "layer 0 takes 3 channels and is given 2"),
         ([(0, 2, 4, 9, 9, 1, 1, 0, 0, 1)], "layer 0 has a kernel larger than its input of 8 × 8"),
         ([(4, 8, 5, *[0] * 6, 1)], "put a Flatten before it"),
-        ([(3, *[0] * 9), (2, 0, 0, 2, 2, 2, 2, 0, 0, 0)], "layer 1 needs an image"),
+        ([(3,), (2, 0, 0, 2, 2, 2, 2, 0, 0, 0)], "layer 1 needs an image"),
+        ([(5, *[0] * 9, 1.5)], "layer 0 drops a share that is not between 0 and 1"),
+        ([(6,)], "layer 0 is of an unknown kind"),
         ([(0, 2, 4, 3, 3, 1, 1, 0, 0, 1)], "must end in a flat vector of logits"),
         ([], "must end in a flat vector of logits"),
     ],
 )
 def test_the_library_checks_what_is_described_to_it(
-    layers: list[tuple[int, ...]], reason: str, monkeypatch: pytest.MonkeyPatch
+    layers: list[tuple[float, ...]], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(oracle_module, "describe", lambda *_: layers)
+    monkeypatch.setattr(oracle_module, "describe", lambda *_: [Description(*layer) for layer in layers])
     model = nn.Sequential(nn.Flatten(), nn.Linear(128, 5))
     with pytest.raises(FedamdError, match=reason):
         NativeOracle(model, dataset((2, 8, 8), 5))

@@ -1,5 +1,7 @@
 """Which models the native oracle can take, and how they are described to it."""
 
+import ctypes
+from collections.abc import Sequence
 from enum import IntEnum
 
 import torch
@@ -26,37 +28,59 @@ class _Kind(IntEnum):
     MAX_POOL = 2
     FLATTEN = 3
     LINEAR = 4
+    DROPOUT = 5
 
 
-# kind, inputs, outputs, then rows and columns of kernel, stride and padding, then bias: `Description` in network.h
-_Layer = tuple[int, int, int, int, int, int, int, int, int, int]
-FIELDS = 10
+class Description(ctypes.Structure):
+    """A layer, as in kernels/network.h; what it has no use for is zero."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("kind", "inputs", "outputs", "kernel_rows", "kernel_columns")),
+        *((name, ctypes.c_int64) for name in ("stride_rows", "stride_columns", "padding_rows", "padding_columns")),
+        ("bias", ctypes.c_int64),
+        ("dropped", ctypes.c_double),
+    )
 
 
-def describe(model: nn.Module, dataset: Dataset) -> list[_Layer]:
+def describe(model: nn.Module, dataset: Dataset) -> list[Description]:
     """The model's layers, one after the other; `NotPlain` if the kernels would not compute the model's loss."""
     shape = dataset.inputs.shape[1:]
     if dataset.test_inputs.shape[1:] != shape or len(shape) not in (1, 3):
         raise NotPlain("training and test samples must be vectors, or images (channels, rows, columns), of one shape")
-    steps = sequence(model, shape)
+    steps = sequence(model, shape, elementwise=(nn.Dropout,))
     check_labels(dataset, steps[-1].outputs)
     check_unaugmented(dataset)
     tensors = (dataset.inputs, dataset.test_inputs, *model.parameters())
     if any(tensor.dtype != torch.float32 or tensor.device.type != "cpu" for tensor in tensors):
         raise NotPlain("model and inputs must be float32 on the CPU")
-    return [_layer(step.layer) for step in steps]
+    layers = [step.layer for step in steps]
+    return [_describe(layer) for layer in layers if not isinstance(layer, nn.Dropout) or drops(layer, model)]
 
 
-def _layer(layer: nn.Module) -> _Layer:
+def dropouts(layers: Sequence[Description]) -> int:
+    """How many of them drop anything."""
+    return sum(layer.kind == _Kind.DROPOUT for layer in layers)
+
+
+def drops(layer: nn.Dropout, model: nn.Module) -> bool:
+    """Whether this layer drops anything in training."""
+    if layer.training != model.training:
+        raise NotPlain(f"{layer} is in another mode (training or evaluation) than the model it is in")
+    return layer.p > 0
+
+
+def _describe(layer: nn.Module) -> Description:
+    if isinstance(layer, nn.Dropout):
+        return Description(_Kind.DROPOUT, dropped=layer.p)
     if isinstance(layer, nn.Conv2d):
         kernel, stride, padding = pair(layer.kernel_size), pair(layer.stride), pair(layer.padding)
         channels = (layer.in_channels, layer.out_channels)
-        return (_Kind.CONVOLUTION, *channels, *kernel, *stride, *padding, layer.bias is not None)
+        return Description(_Kind.CONVOLUTION, *channels, *kernel, *stride, *padding, layer.bias is not None)
     if isinstance(layer, nn.MaxPool2d):
         kernel = pair(layer.kernel_size)
         if kernel != pair(layer.stride) or pair(layer.padding) != (0, 0):
             raise NotPlain(f"{layer} has a stride other than its kernel, or padding")
-        return (_Kind.MAX_POOL, 0, 0, *kernel, *kernel, 0, 0, 0)
+        return Description(_Kind.MAX_POOL, 0, 0, *kernel, *kernel)
     if isinstance(layer, nn.Linear):
-        return (_Kind.LINEAR, layer.in_features, layer.out_features, 0, 0, 0, 0, 0, 0, layer.bias is not None)
-    return (_Kind.RELU if isinstance(layer, nn.ReLU) else _Kind.FLATTEN, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+        return Description(_Kind.LINEAR, layer.in_features, layer.out_features, bias=layer.bias is not None)
+    return Description(_Kind.RELU if isinstance(layer, nn.ReLU) else _Kind.FLATTEN)

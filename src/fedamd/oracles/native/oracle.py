@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from fedamd.data.base import Dataset
 from fedamd.errors import FedamdError
 from fedamd.oracles.base import Batch, Oracle
-from fedamd.oracles.native.layers import FIELDS, describe, unsupported
+from fedamd.oracles.native.layers import Description, describe, dropouts, unsupported
 from fedamd.oracles.native.library import available, check, declare, load
 
 
@@ -49,14 +49,15 @@ class NativeOracle(Oracle):
         self._made_of = (model, dataset)
         self._train = _Data.of(dataset.inputs, dataset.targets)
         self._test = _Data.of(dataset.test_inputs, dataset.test_targets)
-        layers = [value for layer in describe(model, dataset) for value in layer]
+        layers = describe(model, dataset)
+        self.keyed = dropouts(layers) > 0
         shape = dataset.inputs.shape[1:]
         self._handle = ctypes.c_void_p()
         dimension = ctypes.c_int64()
         check(
             self._library.fedamd_create(
-                (ctypes.c_int64 * len(layers))(*layers),
-                len(layers) // FIELDS,
+                (Description * len(layers))(*layers),
+                len(layers),
                 (ctypes.c_int64 * len(shape))(*shape),
                 len(shape),
                 visible_cpus() if threads is None else threads,
@@ -122,7 +123,7 @@ class NativeOracle(Oracle):
         x = self._parameters(x)
         previous, start = (None if other is None else self._alike(other, x) for other in (previous, start))
         result, loss = torch.empty_like(x), x.new_empty(x.shape[:-1])
-        batches, given = _Batches.of(batch, x), [_pointer(tensor) for tensor in (x, previous, start, rates)]
+        batches, given = _Batches.of(batch, x, self.keyed), [_pointer(tensor) for tensor in (x, previous, start, rates)]
         check(
             self._library.fedamd_gradient(self._handle, self._train, batches, *given, _pointer(result), _pointer(loss))
         )
@@ -133,7 +134,7 @@ class NativeOracle(Oracle):
     ) -> tuple[Tensor, Tensor]:
         x = self._parameters(x)
         loss, accuracy = x.new_empty(x.shape[:-1]), x.new_empty(x.shape[:-1])
-        batches = _Batches.of(batch, x) if batch else _Batches.everything(data, x)
+        batches = _Batches.of(batch, x, self.keyed) if batch else _Batches.everything(data, x)
         out = [_pointer(tensor) for tensor in (x, loss, accuracy, losses, right)]
         check(self._library.fedamd_score(self._handle, data, batches, *out))
         return loss, accuracy
@@ -158,7 +159,7 @@ class NativeOracle(Oracle):
 def _library() -> ctypes.CDLL:
     library = load()
     integers, pointer, number = ctypes.POINTER(ctypes.c_int64), ctypes.c_void_p, ctypes.c_int64
-    declare(library, "fedamd_create", integers, number, integers, number, number, ctypes.POINTER(pointer), integers)
+    declare(library, "fedamd_create", pointer, number, integers, number, number, ctypes.POINTER(pointer), integers)
     declare(library, "fedamd_gradient", pointer, _Data, _Batches, *[pointer] * 6)
     declare(library, "fedamd_score", pointer, _Data, _Batches, *[pointer] * 5)
     library.fedamd_destroy.argtypes, library.fedamd_destroy.restype = [pointer], None
@@ -208,6 +209,15 @@ class _Data(ctypes.Structure):
         self.tensors, self.lanes = (*self.tensors, lanes), lanes.data_ptr()
 
 
+def _keys(batch: Batch) -> Tensor:
+    """The keys that dropout takes its masks from."""
+    if batch.keys is None:
+        raise FedamdError("the model has dropout, which needs the keys of the batch's samples for its masks")
+    if batch.keys.dtype != torch.int64 or batch.keys.shape != batch.samples.shape or batch.keys.device.type != "cpu":
+        raise FedamdError("the keys of a batch are int64, one for every sample, on the CPU")
+    return batch.keys.contiguous()
+
+
 class _Batches(ctypes.Structure):
     """One batch per model; keeps the tensors it points into."""
 
@@ -216,11 +226,12 @@ class _Batches(ctypes.Structure):
         ("weights", ctypes.c_void_p),
         ("models", ctypes.c_int64),
         ("length", ctypes.c_int64),
+        ("keys", ctypes.c_void_p),
     )
     tensors: tuple[Tensor, ...]
 
     @classmethod
-    def of(cls, batch: Batch, x: Tensor) -> "_Batches":
+    def of(cls, batch: Batch, x: Tensor, keyed: bool) -> "_Batches":
         samples, weights = batch.samples.contiguous(), batch.weights.detach().contiguous()
         if samples.dtype != torch.int64 or weights.dtype != torch.float32:
             raise FedamdError(f"a batch is int64 samples and float32 weights, not {samples.dtype} and {weights.dtype}")
@@ -231,8 +242,10 @@ class _Batches(ctypes.Structure):
                 f"parameters {tuple(x.shape)}, samples {tuple(samples.shape)} and weights {tuple(weights.shape)} "
                 "do not go together: one row of samples and weights per model"
             )
-        batches = cls(samples.data_ptr(), weights.data_ptr(), math.prod(x.shape[:-1]), samples.shape[-1])
-        batches.tensors = (samples, weights)
+        keys = _keys(batch) if keyed else None
+        models, length = math.prod(x.shape[:-1]), samples.shape[-1]
+        batches = cls(samples.data_ptr(), weights.data_ptr(), models, length, _pointer(keys))
+        batches.tensors = (samples, weights) if keys is None else (samples, weights, keys)
         return batches
 
     @classmethod

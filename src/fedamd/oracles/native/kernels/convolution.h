@@ -61,9 +61,9 @@ class Convolution final : public Layer {
   private:
     static constexpr int SHARED = MANY ? 4 : 8;  // output channels that go through the backward pass together
     static constexpr int STRIP = (16 << 10) / sizeof(Lanes);  // the largest, in `Lanes`: it stays in the first-level cache
-    // What the sums of the backward pass's inner loops have room for: output channels, input channels, places.
+    // What the sums of the backward pass's inner loops have room for: output and input channels, places.
     static constexpr int CORRELATED = MANY ? 4 : 2, SCATTERED = MANY ? 3 : 2;
-    static constexpr int CORRELATED_PLACES = MANY ? 4 : 1, SCATTERED_PLACES = MANY ? 4 : 2;
+    static constexpr int CORRELATED_PLACES = MANY ? 4 : 1;
     static Shape pooled(Shape shape, bool pool) {
         return pool ? Shape{shape.channels, shape.height / 2, shape.width / 2} : shape;
     }
@@ -291,7 +291,7 @@ class Convolution final : public Layer {
 
     template <int C, int J>
     void scatter_rows(const float* w, const Lanes* strip, int outputs, int rows, Lanes* to) const {
-        constexpr int T = SCATTERED_PLACES;
+        constexpr int T = MANY || J <= 3 ? 4 : 2;  // of which the sums still fit the registers
         const int together = kernel.stride_columns == 1 ? conv.width / T * T : 0;
         for (int row = 0; row < (rows - 1) * kernel.stride_rows + kernel.rows; ++row, to += in.width) {
             for (int x = 0; x < together; x += T) scatter<C, J, T>(w, strip + x, outputs, row, rows, to + x);

@@ -26,6 +26,7 @@ struct Oracle {
 struct Selection {
     std::vector<int64_t> rows;
     std::vector<float> weights;
+    std::vector<int64_t> keys;  // none where there are none
     bool everything;  // all samples of the data, in order
 };
 
@@ -48,6 +49,7 @@ extern "C" struct Batches {
     const int64_t* samples;  // models × length; null: all samples of the data, equally weighted
     const float* weights;
     int64_t models, length;
+    const int64_t* keys;  // models × length, of the samples' own draws; null: nothing is dropped
 };
 
 const char* said(const std::string& sentence) {
@@ -83,7 +85,7 @@ void parallel(Oracle& oracle, size_t count, F&& f) {
 }
 
 Selection select(const Network& network, const Data& data, const Batches& batches, int64_t model) {
-    Selection selection{{}, {}, !batches.samples};
+    Selection selection{{}, {}, {}, !batches.samples};
     const auto choose = [&](int64_t sample, float weight) {
         if (sample < 0 || sample >= data.count)
             throw std::invalid_argument("sample " + std::to_string(sample) + " is not one of the "
@@ -99,8 +101,10 @@ Selection select(const Network& network, const Data& data, const Batches& batche
         const int64_t at = model * batches.length + i;
         if (!batches.samples)
             choose(i, 1.0f / float(batches.length));
-        else if (batches.weights[at] != 0)
+        else if (batches.weights[at] != 0) {
             choose(batches.samples[at], batches.weights[at]);
+            if (batches.keys) selection.keys.push_back(batches.keys[at]);
+        }
     }
     return selection;
 }
@@ -119,7 +123,8 @@ void work(const Network& network, Workspace& space, const Data& data, const Sele
     for (int64_t s = task.first; s < task.last; s += task.step) {
         const Group group{data.inputs, data.targets, selection.rows.data() + s, selection.weights.data() + s,
                           int(std::min(task.step, task.last - s)), task.losses ? task.losses + s : nullptr,
-                          task.right ? task.right + s : nullptr};
+                          task.right ? task.right + s : nullptr,
+                          selection.keys.empty() ? nullptr : selection.keys.data() + s};
         const Lanes* loaded = selection.everything && data.lanes ? data.lanes + s / LANES * network.features
                                                                  : network.load_group(space, group);
         const Score score = network.run(space, group, loaded, x + task.model * network.dimension, 1, task.gradient);

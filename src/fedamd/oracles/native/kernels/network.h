@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "convolution.h"
+#include "dropout.h"
 #include "linear.h"
 #include "simple.h"
 
@@ -16,9 +17,10 @@ namespace fedamd {
 
 // As Python describes a layer; the fields it has no use for are zero.
 struct Description {
-    enum Kind : int64_t { CONVOLUTION, RELU, MAX_POOL, FLATTEN, LINEAR };
+    enum Kind : int64_t { CONVOLUTION, RELU, MAX_POOL, FLATTEN, LINEAR, DROPOUT };
     int64_t kind, inputs, outputs, kernel_rows, kernel_columns, stride_rows, stride_columns;
     int64_t padding_rows, padding_columns, bias;
+    double dropped;  // the share that dropout drops
 };
 
 // Everything one thread writes to, allocated once.
@@ -38,6 +40,7 @@ struct Group {
     const float* weights;
     int count;
     float *losses, *right;  // of every sample, to be written where they are not null
+    const int64_t* keys;    // for dropout; null where nothing is dropped
     int blocks() const { return (count + LANES - 1) / LANES; }
 };
 
@@ -74,6 +77,9 @@ class Network {
                 push<MaxPool>(now, int(layer.kernel_rows), int(layer.kernel_columns));
             } else if (layer.kind == Description::RELU) {
                 push<Relu>(now);
+            } else if (layer.kind == Description::DROPOUT) {
+                check(layer.dropped >= 0 && layer.dropped <= 1, where + " drops a share that is not between 0 and 1");
+                push<Dropout>(now, layer.dropped, ++dropouts);
             } else if (layer.kind == Description::FLATTEN) {
                 flat = true;
             } else if (layer.kind == Description::LINEAR) {
@@ -132,13 +138,13 @@ class Network {
         const size_t last = layers.size();
         Index parameter = 0;
         for (size_t l = 0; l < last; ++l) {
-            layers[l]->forward(pass(space, group.blocks(), loaded, l, x + parameter, nullptr, gradient != nullptr));
+            layers[l]->forward(pass(space, group, loaded, l, x + parameter, nullptr, gradient != nullptr));
             parameter += layers[l]->parameters;
         }
         const Score score = cross_entropy(space, group, sign, gradient != nullptr);
         for (size_t l = last; gradient && l-- > 0;) {
             parameter -= layers[l]->parameters;
-            layers[l]->backward(pass(space, group.blocks(), loaded, l, x + parameter, gradient + parameter, true));
+            layers[l]->backward(pass(space, group, loaded, l, x + parameter, gradient + parameter, true));
         }
         return score;
     }
@@ -146,6 +152,7 @@ class Network {
     Index dimension = 0;  // d
     Index classes = 0;
     Index features = 0;
+    int dropouts = 0;  // layers of that kind
 
   private:
     static void check(bool holds, const std::string& otherwise) {
@@ -195,12 +202,12 @@ class Network {
         dimension += layers.back()->parameters;
     }
 
-    Pass pass(Workspace& space, int blocks, const Lanes* loaded, size_t l, const float* parameters, float* gradient,
+    Pass pass(Workspace& space, const Group& group, const Lanes* loaded, size_t l, const float* parameters, float* gradient,
               bool backward) const {
         const bool marked = backward && layers[l]->keeps_marks();
-        return {blocks, parameters, l > 0 ? space.values[l].data() : loaded, space.values[l + 1].data(),
+        return {group.blocks(), parameters, l > 0 ? space.values[l].data() : loaded, space.values[l + 1].data(),
                 marked ? space.marks[l].data() : nullptr, gradient, space.gradients[l + 1].data(),
-                l > 0 ? space.gradients[l].data() : nullptr, space.scratch.data()};
+                l > 0 ? space.gradients[l].data() : nullptr, space.scratch.data(), group.keys, group.count};
     }
 
     // Softmax cross-entropy, and sign · weight · (softmax − one-hot) as the gradient at the logits.
