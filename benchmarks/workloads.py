@@ -152,10 +152,11 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot
 
-    bars = [(result["workload"], result["each_round"], "#1f6f5c") for result in results]
-    bars += [
-        ("pfl, on pfl", r["beside"]["each_round"], "#9aa5ad") for r in results if "each_round" in r.get("beside", {})
-    ]
+    bars = []
+    for result in results:
+        bars.append((result["workload"], result["each_round"], "#1f6f5c"))
+        if "each_round" in result.get("beside", {}):
+            bars.append(("the same on pfl itself", result["beside"]["each_round"], "#9aa5ad"))
     figure, axes = pyplot.subplots(figsize=(7, 0.6 + 0.45 * len(bars)), layout="constrained")
     names, seconds, colours = zip(*bars[::-1], strict=True)
     axes.barh(names, seconds, color=colours, height=0.65)

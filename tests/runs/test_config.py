@@ -14,6 +14,8 @@ from fedamd.runs.config import Config, load_config, parse_setting, to_toml
 
 # TOML text → what the sentence must say: the key, and what would be right.
 MISTAKES = [
+    ('target = "high"', [" target: should be a valid number", "or should be a valid dictionary"]),
+    ("devices = [1]", [" devices: should be a valid dictionary or should be a valid string"]),
     ("clientz = 10", ["clientz: unknown key (did you mean clients?)", "allowed are", "cohort"]),
     ("[algorithm]\neta = 0.1", ["algorithm.eta: unknown key (did you mean eta_", "allowed are", "eta_l"]),
     ("[partition]\nclasses = 2", ["partition.classes: unknown key", "classes_per_client"]),

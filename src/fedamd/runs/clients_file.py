@@ -1,9 +1,11 @@
 """Who owns which classes, as numbers: rebuilt from a config, or read from the folder of a run whose data cannot be."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from fedamd.data.base import Clients, Dataset
 from fedamd.files import write_text
@@ -21,10 +23,15 @@ def class_counts(dataset: Dataset, clients: Clients) -> Counts:
     shown = range(min(len(clients), SHOWN))
     if not dataset.classes or dataset.targets.dim() != 1:
         return {"samples": [clients.sizes[m] for m in shown]}
-    targets = dataset.targets.cpu()
-    rows = [torch.bincount(targets[clients.samples(m).cpu()], minlength=dataset.classes) for m in shown]
     names = dataset.class_names or [f"class {label}" for label in range(dataset.classes)]
-    return dict(zip(names, torch.stack(rows).T.tolist(), strict=True))
+    return dict(zip(names, samples_by_class(dataset, clients, shown).T.tolist(), strict=True))
+
+
+def samples_by_class(dataset: Dataset, clients: Clients, wanted: Sequence[int]) -> Tensor:
+    """How many samples of every class each of these clients has, (clients, classes)."""
+    targets = dataset.targets.cpu()
+    rows = [torch.bincount(targets[clients.samples(m).cpu()], minlength=dataset.classes) for m in wanted]
+    return torch.stack(rows)
 
 
 def keep_clients(folder: Path, experiment: Experiment) -> None:

@@ -51,7 +51,7 @@ def sentence(error: ValidationError, kind: Any, where: str = "") -> str:
     first = error.errors()[0]
     if isinstance(cause := first.get("ctx", {}).get("error"), FedamdError):
         return f"{where}: {cause}" if where else str(cause)
-    names = [part for part in first["loc"] if isinstance(part, str)][: 1 if where else 2]
+    names = [part for part in first["loc"] if isinstance(part, str) and not _is_type(part)][: 1 if where else 2]
     key = ".".join([*([where] if where else []), *names])
     if first["type"] == "extra_forbidden":
         allowed = list(kind.model_fields)
@@ -75,6 +75,11 @@ def _called(function: Callable[..., T], options: Mapping[str, Any], where: str) 
 def _adapter(kind: Callable[..., Any]) -> TypeAdapter[Any]:
     """Made once for each kind: a grid of rates makes the same method hundreds of times."""
     return TypeAdapter(kind)  # type: ignore[arg-type]
+
+
+def _is_type(part: str) -> bool:
+    """Of a value that may be of several types pydantic names the type it tried, as if it were a key."""
+    return part in ("bool", "int", "float", "str") or "[" in part
 
 
 def _reason(error: Any) -> str:

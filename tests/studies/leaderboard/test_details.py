@@ -7,10 +7,11 @@ import torch
 
 import fedamd
 from fedamd.data.base import Dataset, Partition
+from fedamd.runs.clients_file import samples_by_class
 from fedamd.runs.config import load_config
 from fedamd.runs.experiment import Experiment, build_experiment
 from fedamd.runs.run import Run
-from fedamd.studies.leaderboard.details import class_shares, details, memory, worst_decile
+from fedamd.studies.leaderboard.details import details, memory, worst_decile
 
 
 @pytest.fixture
@@ -29,7 +30,8 @@ def experiment() -> Experiment:
 
 def test_the_worst_off_by_their_classes(experiment: Experiment) -> None:
     """Client 0: 3/4 · 1/2 + 1/4 · 1; client 1: 1; client 2: 0, and a tenth of three clients is one of them."""
-    assert class_shares(experiment).tolist() == [[3, 1, 0], [0, 2, 0], [0, 0, 1]]
+    counts = samples_by_class(experiment.dataset, experiment.clients, range(3))
+    assert counts.tolist() == [[3, 1, 0], [0, 2, 0], [0, 0, 1]]
     assert experiment.evaluation.by_class(experiment.x0) == [0.5, 1.0, 0.0]
     run = Run(experiment)
     assert worst_decile(run) == 0.0

@@ -57,9 +57,9 @@ def describe(model: nn.Module, dataset: Dataset) -> list[Description]:
     return [_describe(layer) for layer in layers if not isinstance(layer, nn.Dropout) or drops(layer, model)]
 
 
-def dropouts(layers: Sequence[Description]) -> int:
-    """How many of them drop anything."""
-    return sum(layer.kind == _Kind.DROPOUT for layer in layers)
+def have_dropout(layers: Sequence[Description]) -> bool:
+    """Whether any of them drops anything."""
+    return any(layer.kind == _Kind.DROPOUT for layer in layers)
 
 
 def drops(layer: nn.Dropout, model: nn.Module) -> bool:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from fedamd.data.base import Dataset
 from fedamd.errors import FedamdError
 from fedamd.oracles.base import Batch, Oracle
-from fedamd.oracles.native.layers import Description, describe, dropouts, unsupported
+from fedamd.oracles.native.layers import Description, describe, have_dropout, unsupported
 from fedamd.oracles.native.library import available, check, declare, load
 
 
@@ -50,7 +50,7 @@ class NativeOracle(Oracle):
         self._train = _Data.of(dataset.inputs, dataset.targets)
         self._test = _Data.of(dataset.test_inputs, dataset.test_targets)
         layers = describe(model, dataset)
-        self.keyed = dropouts(layers) > 0
+        self.keyed = have_dropout(layers)
         shape = dataset.inputs.shape[1:]
         self._handle = ctypes.c_void_p()
         dimension = ctypes.c_int64()

@@ -7,10 +7,9 @@ clients of a leaderboard are their shares of the classes, and no sample has to b
 from typing import Any
 
 import torch
-from torch import Tensor
 
+from fedamd.runs.clients_file import samples_by_class
 from fedamd.runs.evaluation import spread
-from fedamd.runs.experiment import Experiment
 from fedamd.runs.run import Run
 
 
@@ -32,20 +31,11 @@ def worst_decile(run: Run) -> float | None:
         return None
     by_class = torch.tensor(experiment.evaluation.by_class(x), dtype=torch.float64)
     known = by_class.isfinite()  # a class may have no test sample
-    shares = class_shares(experiment)[:, known]
-    of_clients = (shares @ by_class[known]) / shares.sum(1)
+    everybody = range(len(experiment.clients))
+    counts = samples_by_class(experiment.dataset, experiment.clients, everybody)[:, known].double()
+    of_clients = (counts @ by_class[known]) / counts.sum(1)
     worst = spread(of_clients.tolist(), higher_is_better=True).get("worst_decile")
     return round(worst, 4) if isinstance(worst, float) else None
-
-
-def class_shares(experiment: Experiment) -> Tensor:
-    """Every client's samples by class, (M, classes)."""
-    targets, clients = experiment.dataset.targets.cpu(), experiment.clients
-    rows = [
-        torch.bincount(targets[clients.samples(m).cpu()], minlength=experiment.dataset.classes)
-        for m in range(len(clients))
-    ]
-    return torch.stack(rows).double()
 
 
 def memory(run: Run) -> list[float]:

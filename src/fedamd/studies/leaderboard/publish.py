@@ -84,7 +84,13 @@ def _table(board: Board) -> Table:
     rows = [_row(one.label, by_label, board.reported[one.label]) for one in board.standings["rounds"]]
     note = f"Not finished: {'; '.join(board.open)}." if board.open else ""
     left_out = " ".join(f"Without {label}: {why}." for label, why in board.setting.without.items())
-    return Table(title=board.setting.title, note=f"{note} {left_out}".strip(), columns=columns, rows=rows)
+    told = [place for place in range(len(columns)) if any(row[place].value is not None for row in rows)]
+    return Table(
+        title=board.setting.title,
+        note=f"{note} {left_out}".strip(),
+        columns=[columns[place] for place in told],
+        rows=[[row[place] for place in told] for row in rows],
+    )
 
 
 def _row(label: str, by_label: Mapping[str, Mapping[str, Standing]], lines: Sequence[Line]) -> list[TableCell]:

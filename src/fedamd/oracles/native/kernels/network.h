@@ -54,6 +54,7 @@ class Network {
     Network(const Description* layers, int64_t count, const int64_t* shape, int64_t dimensions) {
         Shape now = input_shape(shape, dimensions);
         bool flat = dimensions == 1;
+        int dropouts = 0;
         const auto kind_at = [&](int64_t l) { return l < count ? layers[l].kind : -1; };
         for (int64_t l = 0; l < count; ++l) {
             const Description& layer = layers[l];
@@ -152,7 +153,6 @@ class Network {
     Index dimension = 0;  // d
     Index classes = 0;
     Index features = 0;
-    int dropouts = 0;  // layers of that kind
 
   private:
     static void check(bool holds, const std::string& otherwise) {
