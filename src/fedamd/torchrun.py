@@ -14,6 +14,11 @@ def processes() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def processes_here() -> int:
+    """How many of them share this machine."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+
+
 def is_writer() -> bool:
     """Whether this process writes the files and speaks to people: one of them does."""
     return os.environ.get("RANK", "0") == "0"

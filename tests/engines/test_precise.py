@@ -8,6 +8,7 @@ from fedamd.data.base import Dataset
 from fedamd.engines import LoopEngine, choose_engine
 from fedamd.engines.precise import PreciseEngine, precisely
 from fedamd.errors import FedamdError
+from fedamd.oracles.autograd import AutogradOracle
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 INPUTS = torch.randn(8, 4, generator=torch.Generator().manual_seed(0))
@@ -53,6 +54,14 @@ def test_an_engine_computes_in_bfloat16_through_autograd():
 
 def test_a_cpu_in_float32_has_nothing_around_its_engine():
     assert isinstance(choose_engine("loop", "autograd", nn.Linear(4, 3), DATA).engine, LoopEngine)
+
+
+def test_what_an_engine_counts_is_recorded_at_any_precision():
+    class Counting(LoopEngine):
+        def extras(self, t):
+            return {"graphs": t}
+
+    assert PreciseEngine(Counting(AutogradOracle(nn.Linear(4, 3), DATA)), "bf16", CPU).extras(7) == {"graphs": 7}
 
 
 @pytest.mark.parametrize(

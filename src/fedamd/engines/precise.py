@@ -4,7 +4,7 @@ Parameters, their sums and what is sent stay in float32 in any case. PyTorch let
 to; here nothing does that is not asked for.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -66,3 +66,6 @@ class PreciseEngine(Engine):
     def evaluate(self, xs: Sequence[Tensor]) -> list[tuple[float, float]]:
         with precisely(self._precision, self._device):
             return self._inner.evaluate(xs)
+
+    def extras(self, t: int) -> Mapping[str, float]:
+        return self._inner.extras(t)

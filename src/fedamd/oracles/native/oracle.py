@@ -15,6 +15,7 @@ from fedamd.errors import FedamdError
 from fedamd.oracles.base import Batch, Oracle
 from fedamd.oracles.native.layers import Description, describe, have_dropout, unsupported
 from fedamd.oracles.native.library import available, check, declare, load
+from fedamd.torchrun import processes_here
 
 
 class NativeOracle(Oracle):
@@ -38,8 +39,8 @@ class NativeOracle(Oracle):
         return unsupported(model, dataset)
 
     def workers(self) -> Sequence[Oracle]:
-        """One for every CPU, each with one thread."""
-        return [NativeOracle(*self._made_of, threads=1) for _ in range(visible_cpus())]
+        """One for every CPU of this process, each with one thread."""
+        return [NativeOracle(*self._made_of, threads=1) for _ in range(own_cpus())]
 
     def __init__(self, model: nn.Module, dataset: Dataset, threads: int | None = None) -> None:
         reason = available() or unsupported(model, dataset)
@@ -60,7 +61,7 @@ class NativeOracle(Oracle):
                 len(layers),
                 (ctypes.c_int64 * len(shape))(*shape),
                 len(shape),
-                visible_cpus() if threads is None else threads,
+                own_cpus() if threads is None else threads,
                 ctypes.byref(self._handle),
                 ctypes.byref(dimension),
             )
@@ -177,6 +178,11 @@ def in_lanes(inputs: Tensor, targets: Tensor) -> "_Data":
 def visible_cpus() -> int:
     """The CPUs this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def own_cpus() -> int:
+    """This process's share of them, where torchrun has started several on this machine."""
+    return max(1, visible_cpus() // processes_here())
 
 
 def _pointer(tensor: Tensor | None) -> int | None:

@@ -1,0 +1,38 @@
+"""Clients of unequal size against equal ones: FedAMD τ = 2, LeNet-5 on 3×32×32 pictures, K = 20, b = all samples.
+
+10 of 100 clients a round, with evaluation after every round.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from pictures import cifar_10
+from timed_rounds import Bench, Row
+
+PARTITIONS: dict[str, dict[str, Any]] = {
+    "equal": {"name": "iid"},
+    "Dirichlet(0.3)": {"name": "dirichlet", "alpha": 0.3},
+    "Dirichlet(0.1)": {"name": "dirichlet", "alpha": 0.1},
+}
+METHOD = {"name": "fedamd", "tau": 2, "eta_l": 0.01, "large_batch": "full"}
+
+
+def measurements(bench: Bench) -> dict[str, Callable[[], Row]]:
+    """The same run on each partition."""
+    data, rounds = cifar_10(bench.tiny), 4 if bench.tiny else 400
+    clients, cohort, steps = (10, 3, 2) if bench.tiny else (100, 10, 20)
+
+    def one(partition: dict[str, Any]) -> Row:
+        settings = {
+            "partition": partition,
+            "model": {"name": "lenet5"},
+            "algorithm": METHOD | {"steps": steps},
+            "clients": clients,
+            "cohort": cohort,
+        }
+        (run,) = runs = bench.runs(data, [settings], rounds)
+        sizes = list(run.experiment.clients.sizes)
+        return {"data": data.name, "smallest": min(sizes), "largest": max(sizes)} | bench.timed(runs)
+
+    return {name: partial(one, partition) for name, partition in PARTITIONS.items()}

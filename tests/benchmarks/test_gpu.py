@@ -1,0 +1,56 @@
+"""The GPU's benchmarks run from beginning to end, with tiny sizes on a CPU."""
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module("gpu")
+
+
+def measured(gpu, tmp_path, *words):
+    gpu.main(["--device", "cpu", "--tiny", "--json", str(tmp_path / "gpu.json"), *words])
+    return json.loads((tmp_path / "gpu.json").read_text())
+
+
+def test_small_networks_are_timed_round_by_round(gpu, tmp_path, capsys):
+    found = measured(gpu, tmp_path, "--only", "w", "unequal", "--grid")
+    rows = [row for part in ("w", "unequal", "grid") for row in found[part].values()]
+    assert [row["rounds"] for row in rows] == [3, 3, 3, 4, 4, 4, 2]
+    assert all(len(row["rounds_s"]) == row["rounds"] and min(row["rounds_s"]) > 0 for row in rows)
+    sizes = {name: (row["smallest"], row["largest"]) for name, row in found["unequal"].items()}
+    assert sizes["equal"] == (20, 20)
+    assert sizes["Dirichlet(0.1)"][0] < 20 < sizes["Dirichlet(0.1)"][1]
+    assert "Dirichlet(0.3)" in capsys.readouterr().out
+
+
+def test_runs_have_their_bits_in_any_grid_and_are_near_the_reference(gpu, tmp_path):
+    bits, *distances = measured(gpu, tmp_path, "--only", "bits")["bits"].values()
+    assert (bits["rounds"], bits["equal"]) == (3, 3)
+    assert all(0 <= row["distance"] < 0.05 for row in distances)
+
+
+def test_what_fails_or_has_no_time_left_is_told_as_that(gpu, tmp_path, monkeypatch):
+    def fails():
+        raise ValueError("no such kernel")
+
+    monkeypatch.setitem(gpu.PARTS, "w", (lambda _: {"one": fails, "two": lambda: {"rounds": 1}}, 60))
+    monkeypatch.setitem(gpu.PARTS, "bits", (lambda _: {"three": fails}, -1))
+    with pytest.raises(SystemExit, match="1 measurement failed"):
+        measured(gpu, tmp_path, "--only", "w", "bits")
+    found = json.loads((tmp_path / "gpu.json").read_text())
+    assert found["w"] == {"one": {"failed": "ValueError: no such kernel"}, "two": {"rounds": 1}}
+    assert list(found["bits"]["three"]) == ["left out"]
+
+
+@pytest.mark.slow
+def test_residual_networks_are_timed(gpu, tmp_path):
+    rows = measured(gpu, tmp_path, "--only", "resnet")["resnet"]
+    assert {row["rounds"] for row in rows.values()} == {2}
