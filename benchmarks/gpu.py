@@ -21,6 +21,7 @@ import gpu_bits
 import gpu_resnet
 import gpu_unequal
 import gpu_w
+import gpu_workloads
 import torch
 from timed_rounds import Bench, Row
 
@@ -28,8 +29,9 @@ Measurements = dict[str, Callable[[], Row]]  # name → takes it
 PARTS: dict[str, tuple[Callable[[Bench], Measurements], float]] = {  # with their seconds
     "w": (gpu_w.measurements, 30),
     "resnet": (gpu_resnet.measurements, 50),
-    "unequal": (gpu_unequal.measurements, 60),
-    "bits": (gpu_bits.measurements, 20),
+    "unequal": (gpu_unequal.measurements, 50),
+    "bits": (gpu_bits.measurements, 15),
+    "workloads": (gpu_workloads.measurements, 15),
     "grid": (gpu_w.grid, 60),
 }
 HIDDEN = ("data", "rounds_s", "new_captures", "engine_s", "graphs", "gib_before_rounds", "gib_reserved")
@@ -50,7 +52,7 @@ def measure(part: str, device: str, tiny: bool) -> dict[str, Row]:
             except Exception as error:
                 traceback.print_exc()
                 rows[name] = {"failed": f"{type(error).__name__}: {error}"[:300]}
-        print(f"{part:8s} {name:42s} {in_words(rows[name])}", flush=True)
+        print(f"{part:9s} {name:42s} {in_words(rows[name])}", flush=True)
     return rows
 
 
@@ -89,7 +91,7 @@ def main(words: Sequence[str] | None = None) -> None:
     for part in [*options.only, *(["grid"] if options.grid else [])]:
         begun = time.perf_counter()
         parts[part] = measure(part, options.device, options.tiny)
-        print(f"{part:8s} took {time.perf_counter() - begun:.0f} s of {PARTS[part][1]:.0f}", flush=True)
+        print(f"{part:9s} took {time.perf_counter() - begun:.0f} s of {PARTS[part][1]:.0f}", flush=True)
         if options.json:
             options.json.parent.mkdir(parents=True, exist_ok=True)
             options.json.write_text(json.dumps(about | parts, indent=1) + "\n")

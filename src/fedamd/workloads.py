@@ -96,10 +96,19 @@ WORKLOADS = {
 def run_workload(
     name: str, rounds: int | None = None, device: str = "cpu", announce: Callable[[str], None] = lambda _: None
 ) -> dict[str, Any]:
-    """Time so many rounds (all of them unless told), evaluation once at the end, and say what ran where."""
+    """Time so many rounds of the workload of this name, and say what ran where and by which command."""
     work = choose(WORKLOADS, name, "workload")
-    data, taken = work.dataset(), min(rounds or work.rounds, work.rounds)
+    data = work.dataset()
     announce(f"{name}: {work.title}, on {data.name}")
+    result = time_workload(work, data, rounds, device)
+    some = f" --rounds {result['rounds']}" if result["extrapolated"] else ""
+    command = f"fedamd bench workloads --workload {name} --device {device}{some}"
+    return {"workload": name, "command": command, **result}
+
+
+def time_workload(work: Workload, data: Dataset, rounds: int | None, device: str) -> dict[str, Any]:
+    """Time so many rounds, all of them unless told, with one evaluation at the end."""
+    taken = min(rounds or work.rounds, work.rounds)
     settings: dict[str, Any] = {
         "clients": work.clients,
         "cohort": work.cohort,
@@ -120,11 +129,8 @@ def run_workload(
     first, rest = ends[1] - ends[0], ends[-1] - ends[1]
     each = rest / (taken - 1) if taken > 1 else first
     return {
-        "workload": name,
         "title": work.title,
         "data": data.name,
-        "command": f"fedamd bench workloads --workload {name} --device {device}"
-        + (f" --rounds {taken}" if taken < work.rounds else ""),
         "machine": torch.cuda.get_device_name() if device.startswith("cuda") else platform.processor() or "CPU",
         "cores": torch.get_num_threads(),
         "versions": {"python": platform.python_version(), "torch": torch.__version__},

@@ -31,6 +31,12 @@ def test_small_networks_are_timed_round_by_round(gpu, tmp_path, capsys):
     assert "Dirichlet(0.3)" in capsys.readouterr().out
 
 
+def test_published_workloads_are_timed(gpu, tmp_path):
+    rows = measured(gpu, tmp_path, "--only", "workloads")["workloads"]
+    assert list(rows) == ["blazefl", "blazefl, again in this process", "pfl"]
+    assert {(row["rounds"], row["data"]) for row in rows.values()} == {(2, "random tensors of random's shape")}
+
+
 def test_runs_have_their_bits_in_any_grid_and_are_near_the_reference(gpu, tmp_path):
     bits, *distances = measured(gpu, tmp_path, "--only", "bits")["bits"].values()
     assert (bits["rounds"], bits["equal"]) == (3, 3)
