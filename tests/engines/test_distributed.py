@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 import fedamd
+from fedamd.algorithms.base import Batches
+from fedamd.algorithms.fedamd import aim, aim_and_keep
 from fedamd.engines.distributed import Ranks
 from fedamd.runs import checkpoint
 from support import torchrun
@@ -59,6 +61,12 @@ def test_every_client_lives_on_one_rank():
     owners = [[rank for rank in range(3) if Ranks(rank, 3).owns(client)] for client in range(7)]
     assert owners == [[0], [1], [2], [0], [1], [2], [0]]
     assert all(Ranks().owns(client) for client in range(7))
+
+
+def test_work_is_dealt_out_evenly_but_for_clients_that_remember():
+    order, kept = aim.to((6, 3, 0, 9), Batches(1, "full")), aim_and_keep.to((6, 3, 0, 8), Batches(1, "full"))
+    assert [Ranks(rank, 3).share(order) for rank in range(3)] == [(6, 9), (3,), (0,)]
+    assert [Ranks(rank, 3).share(kept) for rank in range(3)] == [(6, 3, 0), (), (8,)]
 
 
 def test_without_torchrun_it_is_a_run_like_any_other(tmp_path):

@@ -1,7 +1,9 @@
-"""Many processes: clients live on ranks, each rank plays its own, and the replies are gathered on all.
+"""Many processes: each rank plays some of the clients, and the replies are gathered on all.
 
-Every rank runs the same server on the same replies, so no rank is special but for writing files. Nothing but tensors
-crosses between processes (what describes them travels as JSON bytes), so nothing is ever unpickled. Start it with
+What a client keeps lives on the rank that owns it, which plays it whenever that matters; all other work is dealt out
+evenly. Every rank runs the same server on the same replies, so no rank is special but for writing files. Nothing but
+tensors crosses between processes (what describes them travels as JSON bytes), so nothing is ever unpickled. Start it
+with
 
     torchrun --nproc-per-node N -m fedamd run …
 
@@ -13,7 +15,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -39,6 +41,12 @@ class Ranks:
 
     def owns(self, client: int) -> bool:
         return client % self.world == self.rank
+
+    def share(self, order: Order) -> tuple[int, ...]:
+        """The clients of the order that this rank plays."""
+        if order.role.memory:
+            return tuple(filter(self.owns, order.clients))
+        return order.clients[self.rank :: self.world]
 
 
 def join(device: str) -> Ranks:
@@ -84,7 +92,7 @@ def in_step(ranks: Ranks) -> Iterator[None]:
 
 
 class DistributedEngine(Engine):
-    """Executes on this rank, through another engine, what this rank's clients are asked, and gathers the rest."""
+    """Executes on this rank, through another engine, this rank's share of every order, and gathers the rest."""
 
     def __init__(self, inner: Engine, ranks: Ranks) -> None:
         self._inner = inner
@@ -116,12 +124,7 @@ class DistributedEngine(Engine):
 
     def _own(self, exchange: Exchange) -> Exchange:
         """The exchange with this rank's clients alone."""
-        return Exchange(
-            *(
-                Order(order.role, tuple(filter(self._ranks.owns, order.clients)), order.batches, order.payload)
-                for order in exchange.orders
-            )
-        )
+        return Exchange(*(replace(order, clients=self._ranks.share(order)) for order in exchange.orders))
 
 
 class ShardedStore(MemoryStore):

@@ -61,7 +61,7 @@ class NativeOracle(Oracle):
                 len(layers),
                 (ctypes.c_int64 * len(shape))(*shape),
                 len(shape),
-                own_cpus() if threads is None else threads,
+                visible_cpus() if threads is None else threads,
                 ctypes.byref(self._handle),
                 ctypes.byref(dimension),
             )
