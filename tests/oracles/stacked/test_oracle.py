@@ -1,5 +1,8 @@
 """The stacked oracle against autograd, model by model."""
 
+from collections.abc import Callable
+from types import ModuleType
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -8,8 +11,11 @@ from torch.nn import functional
 from fedamd.data.base import Dataset
 from fedamd.errors import FedamdError
 from fedamd.oracles.base import Batch
+from fedamd.oracles.stacked import convolution, products
 from fedamd.oracles.stacked import oracle as stacked
 from fedamd.oracles.stacked.oracle import StackedOracle, unsupported
+
+Kernels = Callable[[str], ModuleType]
 
 SHAPE = (2, 13, 12)
 CLASSES = 3
@@ -152,7 +158,7 @@ def test_a_diverged_model_shows() -> None:
     assert oracle.evaluate(x)[0].isnan().tolist() == [True, False]
 
 
-@pytest.mark.parametrize("numbers", [2**28, 2000, 1])
+@pytest.mark.parametrize("numbers", [2**28, 33000, 8000, 1])
 def test_evaluation_covers_the_test_set_whatever_fits_in_memory(numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stacked, "EVALUATION_NUMBERS", numbers)
     monkeypatch.setattr(stacked, "ALIGNED", 2)
@@ -166,6 +172,61 @@ def test_evaluation_covers_the_test_set_whatever_fits_in_memory(numbers: int, mo
         torch.testing.assert_close(losses[n], functional.cross_entropy(outputs, data.test_targets))
         right = int((outputs.argmax(1) == data.test_targets).sum())
         assert accuracies[n] == torch.tensor(right, dtype=torch.float64) / 11
+
+
+@pytest.mark.parametrize(
+    ("numbers", "one", "five"),
+    [
+        (2**28, [(12, 1)], [(12, 5)]),  # 11 samples, rounded up to an even number
+        (3 * 12 * 624, [(12, 1)], [(12, 3), (12, 2)]),
+        (4 * 624, 3 * [(4, 1)], 15 * [(4, 1)]),
+    ],
+)
+def test_pieces_of_the_test_set_have_one_length_for_any_number_of_models(
+    numbers: int, one: list[tuple[int, int]], five: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels are compiled for it. The perceptron holds 2 · 312 numbers of a sample at most: the image, and it flat."""
+    monkeypatch.setattr(stacked, "EVALUATION_NUMBERS", numbers)
+    monkeypatch.setattr(stacked, "ALIGNED", 2)
+    oracle = StackedOracle(*problem("perceptron"))
+    calls: list[tuple[int, int]] = []
+    outputs = oracle._outputs
+
+    def recorded(x: Tensor, inputs: Tensor) -> Tensor:
+        calls.append((inputs.shape[-1], len(x)))
+        return outputs(x, inputs)
+
+    monkeypatch.setattr(oracle, "_outputs", recorded)
+    x, _ = draw(oracle, 5)
+    oracle.evaluate(x[0])
+    assert calls == one
+    calls.clear()
+    oracle.evaluate(x)
+    assert calls == five
+
+
+@pytest.mark.parametrize("numbers", [2 * 12 * 387, 6 * 387])
+def test_the_kernels_evaluate_a_model_the_same_in_any_stack(
+    kernels: Kernels, device: str, numbers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bit by bit, two at a time or one by one and with the test set in two pieces."""
+    kernels("triton_convolution")
+    for module in (stacked, convolution, products):
+        monkeypatch.setattr(module, "has_kernels", lambda _: True)
+    monkeypatch.setattr(stacked, "EVALUATION_NUMBERS", numbers)
+    monkeypatch.setattr(stacked, "ALIGNED", 2)
+    model, data = problem("two fused blocks", torch.float32)
+    oracle = StackedOracle(model, data.to(device))
+    x = draw(oracle, 3, torch.float32)[0].to(device)
+    losses, accuracies = oracle.evaluate(x)
+    for rows in (slice(0, 1), slice(1, 3)):
+        loss, accuracy = oracle.evaluate(x[rows])
+        assert torch.equal(loss, losses[rows])
+        assert torch.equal(accuracy, accuracies[rows])
+    monkeypatch.undo()
+    plain = StackedOracle(model, data.to("cpu", torch.float64)).evaluate(x.cpu().double())
+    torch.testing.assert_close(losses.cpu().double(), plain[0], rtol=1e-5, atol=0)
+    assert torch.equal(accuracies.cpu(), plain[1].float())
 
 
 @pytest.mark.parametrize(

@@ -116,10 +116,15 @@ class StackedOracle(Oracle):
             return loss[0], accuracy[0]
         targets = self._data.test_targets
         loss, right = x.new_zeros(len(x)), targets.new_zeros(len(x))
-        for chunk in self._test_chunks(len(x), x.dtype):
-            outputs = self._outputs(x, gather(self._data.test_inputs, chunk.samples))
-            loss += cross_entropy(outputs, targets, chunk)[0]
-            right += ((outputs.argmax(1) == targets[chunk.samples]) & (chunk.weights > 0)).sum(1)
+        length = self._test_length()
+        models = max(1, EVALUATION_NUMBERS // (length * self._peak))
+        for chunk in self._test_chunks(length, x.dtype):
+            inputs = gather(self._data.test_inputs, chunk.samples)
+            for start in range(0, len(x), models):
+                rows = slice(start, start + models)
+                outputs = self._outputs(x[rows], inputs)
+                loss[rows] += cross_entropy(outputs, targets, chunk)[0]
+                right[rows] += ((outputs.argmax(1) == targets[chunk.samples]) & (chunk.weights > 0)).sum(1)
         return loss, right.to(x.dtype) / len(targets)
 
     def _outputs(self, x: Tensor, inputs: Tensor) -> Tensor:
@@ -132,17 +137,18 @@ class StackedOracle(Oracle):
         """Each layer's columns of a stack; the kernels rely on a row's numbers lying side by side."""
         return (x if x.stride(1) == 1 else x.contiguous()).split_with_sizes(self._sizes, 1)
 
-    def _test_chunks(self, models: int, dtype: torch.dtype) -> Iterator[Batch]:
-        """The test set, shared by all models, in as many pieces as memory asks for.
+    def _test_length(self) -> int:
+        """How much of the test set is evaluated at once: all of it, or as much as memory has room for with one model.
 
-        Kernels are compiled for a length, so all pieces have the same (the last repeats a sample, with weight zero) and
-        few different ones ever occur (the number of pieces is a power of two).
+        Kernels are compiled for a length, so that it is the same for any number of models; these are what is divided.
         """
         count = len(self._data.test_targets)
-        pieces = 1
-        while pieces < count and math.ceil(count / pieces) * self._peak * models > EVALUATION_NUMBERS:
-            pieces *= 2
-        length = math.ceil(count / pieces / ALIGNED) * ALIGNED
+        pieces = math.ceil(count / max(1, EVALUATION_NUMBERS // self._peak))
+        return math.ceil(count / pieces / ALIGNED) * ALIGNED
+
+    def _test_chunks(self, length: int, dtype: torch.dtype) -> Iterator[Batch]:
+        """The test set, shared by all models, in pieces of one length: the last repeats a sample, with weight zero."""
+        count = len(self._data.test_targets)
         for start in range(0, count, length):
             numbers = torch.arange(start, start + length, device=self._data.test_targets.device).unsqueeze(0)
             yield Batch(numbers.clamp(max=count - 1), (numbers < count).to(dtype) / count)

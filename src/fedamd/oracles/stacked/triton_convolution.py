@@ -5,8 +5,9 @@ access is coalesced, and all threads of a warp want the same weight. Small convo
 tensor cores; these kernels are direct convolutions in full float32, bound by multiply-adds rather than by memory. A
 thread owns one or two samples of one pooled cell, loads the input patch below the cell once, and keeps every partial
 sum in registers: a tuple of (BLOCK,) tensors, since Triton cannot index a tensor. Shapes, the batch size among them,
-are compile-time constants: addresses then cost no registers, and each new batch size costs some seconds of compilation,
-once (Triton keeps what it compiled on disk).
+are compile-time constants: addresses then cost no registers, and each new batch size is compiled once (Triton keeps
+what it compiled on disk). How long that takes is decided by what is unrolled: a function is translated once however
+often it is called and is inlined only then, which is what the small ones are for.
 """
 
 # The kernels below are in Triton's language, which only borrows Python's syntax.
@@ -25,6 +26,32 @@ SHARE = 32  # blocks of (cells × samples) that one program sums up
 _kernel = triton.jit(do_not_specialize=["stacks", "stride", "split_stride"])
 
 
+@triton.jit
+def _row(patch, inside, STEP: tl.constexpr, COUNT: tl.constexpr):
+    """COUNT neighbouring values of a row of the image, each for BLOCK cells."""
+    values = ()
+    for j in tl.static_range(COUNT):
+        values = values + (tl.load(patch + j * STEP, mask=inside, other=0.0),)
+    return values
+
+
+@triton.jit
+def _add_row_of_taps(sums, upper, lower, weight, CHANNELS: tl.constexpr, FILTER: tl.constexpr, KW: tl.constexpr):
+    """One row of the kernel against the image's rows under the upper and the lower positions of the window."""
+    for j in tl.static_range(KW):
+        updated = ()
+        for c in tl.static_range(CHANNELS):
+            w = tl.broadcast_to(tl.load(weight + (c * FILTER + j)), upper[0].shape)
+            updated = updated + (
+                tl.fma(w, upper[j], sums[4 * c]),
+                tl.fma(w, upper[j + 1], sums[4 * c + 1]),
+                tl.fma(w, lower[j], sums[4 * c + 2]),
+                tl.fma(w, lower[j + 1], sums[4 * c + 3]),
+            )
+        sums = updated
+    return sums
+
+
 @_kernel
 def _forward(
     inputs, parameters, out, code, stacks, stride,
@@ -39,42 +66,70 @@ def _forward(
     element = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
     inside = element < PH * PW * BATCH
     cell = element // BATCH
-    patch = inputs + (model % stacks) * (CIN * H * W) * BATCH
-    patch += (cell // PW * (2 * W) + cell % PW * 2) * BATCH + element % BATCH
+    patch = inputs + (cell // PW * (2 * W) + cell % PW * 2) * BATCH + element % BATCH
+    image = (model % stacks) * CIN
     channel = tl.program_id(1) * GROUP
     weight = parameters + model * stride + channel * (CIN * KH * KW)
     bias = parameters + model * stride + COUT * CIN * KH * KW + channel
 
-    sums = ()  # for every channel of the group, the four positions of the window
-    for _ in tl.static_range(4 * GROUP):
-        sums = sums + (tl.zeros((BLOCK,), tl.float32),)
-    for _channel in range(CIN):
-        for i in tl.static_range(KH):
-            for j in tl.static_range(KW):
-                updated = ()
-                for c in tl.static_range(GROUP):
-                    w = tl.load(weight + c * (CIN * KH * KW) + (i * KW + j))
-                    for p in tl.static_range(4):
-                        # The same value serves many taps and channels; the compiler loads it once.
-                        v = tl.load(patch + ((i + p // 2) * W + (j + p % 2)) * BATCH, mask=inside, other=0.0)
-                        updated = updated + (sums[4 * c + p] + w * v,)
-                sums = updated
-        patch += H * W * BATCH
-        weight += KH * KW
+    sums = (tl.zeros((BLOCK,), tl.float32),) * (4 * GROUP)  # for every channel, the four positions of the window
+    for channel_in in range(CIN):
+        for i in range(KH):
+            row = patch + ((image + channel_in) * H + i) * (W * BATCH)
+            upper = _row(row, inside, BATCH, KW + 1)
+            lower = _row(row + W * BATCH, inside, BATCH, KW + 1)
+            sums = _add_row_of_taps(sums, upper, lower, weight + (channel_in * KH + i) * KW, GROUP, CIN * KH * KW, KW)
 
     for c in tl.static_range(GROUP):
-        best = sums[4 * c]
-        which = tl.zeros((BLOCK,), tl.int32)
-        for p in tl.static_range(1, 4):
-            value = sums[4 * c + p]
-            better = (value > best) | (value != value)  # NaN wins, so that a diverged model shows
-            best = tl.where(better, value, best)
-            which = tl.where(better, p, which)
+        best, which = _largest(sums[4 * c : 4 * c + 4])
         best += tl.load(bias + c)
         dead = best <= 0
         to = (model * COUT + channel + c) * (PH * PW) * BATCH + element
         tl.store(out + to, tl.where(dead, 0.0, best), mask=inside)
         tl.store(code + to, tl.where(dead, 4, which).to(tl.uint8), mask=inside)
+
+
+@triton.jit
+def _largest(window):
+    """The largest of four values and which it is, the first of equals."""
+    best = window[0]
+    which = tl.zeros(best.shape, tl.int32)
+    for p in tl.static_range(1, 4):
+        better = (window[p] > best) | (window[p] != window[p])  # NaN wins, so that a diverged model shows
+        best = tl.where(better, window[p], best)
+        which = tl.where(better, p, which)
+    return best, which
+
+
+@triton.jit
+def _by_position(g, position):
+    """The gradient at each of the four positions of the window: g at one of them, zero at the others."""
+    return (
+        tl.where(position == 0, g, 0.0),
+        tl.where(position == 1, g, 0.0),
+        tl.where(position == 2, g, 0.0),
+        tl.where(position == 3, g, 0.0),
+    )
+
+
+@triton.jit
+def _add_tap(total, g, weight, i: tl.constexpr, j: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr):
+    """With g times the tap (i, j), if the kernel has it."""
+    if i >= 0 and i < KH and j >= 0 and j < KW:
+        total = tl.fma(tl.load(weight + (i * KW + j)), g, total)
+    return total
+
+
+@triton.jit
+def _add_to_square(square, gs, weight, up: tl.constexpr, left: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr):
+    """What the cell `up` above and `left` of a square of inputs adds to its four positions q, from its own four p."""
+    updated = ()
+    for q in tl.static_range(4):
+        total = square[q]
+        for p in tl.static_range(4):
+            total = _add_tap(total, gs[p], weight, 2 * up + q // 2 - p // 2, 2 * left + q % 2 - p % 2, KH, KW)
+        updated = updated + (total,)
+    return updated
 
 
 @_kernel
@@ -101,9 +156,7 @@ def _input_gradient(
     weights = parameters + model * stride + channel * (KH * KW)
     pooled = model * (COUT * PH * PW) * BATCH + sample
 
-    sums = ()  # for every channel of the group, the four positions of the square
-    for _ in tl.static_range(4 * GROUP):
-        sums = sums + (tl.zeros((BLOCK,), tl.float32),)
+    sums = (tl.zeros((BLOCK,), tl.float32),) * (4 * GROUP)  # for every channel, the four positions of the square
     for up in tl.static_range(KH // 2 + 1):
         for left in tl.static_range(KW // 2 + 1):
             if (r >= up) & (r - up < PH) & (s >= left) & (s - left < PW):
@@ -111,18 +164,11 @@ def _input_gradient(
                 weight = weights
                 for _channel in range(COUT):
                     g = tl.load(upstream + cell, mask=inside, other=0.0)
-                    position = tl.load(code + cell, mask=inside, other=4).to(tl.int32)
+                    gs = _by_position(g, tl.load(code + cell, mask=inside, other=4))
                     updated = ()
                     for c in tl.static_range(GROUP):
-                        for q in tl.static_range(4):
-                            total = sums[4 * c + q]
-                            for p in tl.static_range(4):
-                                i = 2 * up + q // 2 - p // 2
-                                j = 2 * left + q % 2 - p % 2
-                                if i >= 0 and i < KH and j >= 0 and j < KW:
-                                    w = tl.load(weight + c * (KH * KW) + (i * KW + j))
-                                    total += w * tl.where(position == p, g, 0.0)
-                            updated = updated + (total,)
+                        square = sums[4 * c : 4 * c + 4]
+                        updated = updated + _add_to_square(square, gs, weight + c * (KH * KW), up, left, KH, KW)
                     sums = updated
                     cell += PH * PW * BATCH
                     weight += CIN * KH * KW
@@ -133,6 +179,19 @@ def _input_gradient(
             x = 2 * s + q % 2
             to = (((model * CIN + channel + c) * H + y) * W + x) * BATCH + sample
             tl.store(out + to, sums[4 * c + q], mask=inside & (y < H) & (x < W))
+
+
+@triton.jit
+def _add_to_taps(sums, patch, g, position, KH: tl.constexpr, KW: tl.constexpr):
+    """What BLOCK cells add to one channel's taps and bias: each of the four positions has a tap see another input."""
+    gs = _by_position(g, position)
+    updated = ()
+    for t in tl.static_range(KH * KW):
+        total = sums[t]
+        for p in tl.static_range(4):
+            total = tl.fma(patch[(t // KW + p // 2) * (KW + 1) + (t % KW + p % 2)], gs[p], total)
+        updated = updated + (total,)
+    return updated + (sums[KH * KW] + tl.where(position < 4, g, 0.0),)
 
 
 @_kernel
@@ -153,28 +212,23 @@ def _weight_gradient(
     image = inputs + ((model % stacks) * CIN + channel_in) * (H * W) * BATCH
     pooled = (model * COUT + channel) * elements
 
-    sums = ()  # for every channel of the group: its taps, then its bias
-    for _ in tl.static_range(GROUP * (TAPS + 1)):
-        sums = sums + (tl.zeros((BLOCK,), tl.float32),)
+    sums = (tl.zeros((BLOCK,), tl.float32),) * (GROUP * (TAPS + 1))  # for every channel: its taps, then its bias
     start = split * BLOCK
     while start < elements:
         element = start + tl.arange(0, BLOCK)
         inside = element < elements
         cell = element // BATCH
-        patch = image + (cell // PW * (2 * W) + cell % PW * 2) * BATCH + element % BATCH
+        corner = image + (cell // PW * (2 * W) + cell % PW * 2) * BATCH + element % BATCH
+        patch = ()
+        for i in tl.static_range(KH + 1):
+            patch = patch + _row(corner + i * W * BATCH, inside, BATCH, KW + 1)
         updated = ()
         for c in tl.static_range(GROUP):
             at = pooled + c * elements + element
             g = tl.load(upstream + at, mask=inside, other=0.0)
-            position = tl.load(code + at, mask=inside, other=4).to(tl.int32)
-            for t in tl.static_range(TAPS):
-                total = sums[c * (TAPS + 1) + t]
-                for p in tl.static_range(4):
-                    offset = ((t // KW + p // 2) * W + (t % KW + p % 2)) * BATCH
-                    v = tl.load(patch + offset, mask=inside, other=0.0)
-                    total += v * tl.where(position == p, g, 0.0)
-                updated = updated + (total,)
-            updated = updated + (sums[c * (TAPS + 1) + TAPS] + tl.where(position < 4, g, 0.0),)
+            position = tl.load(code + at, mask=inside, other=4)
+            own = sums[c * (TAPS + 1) : (c + 1) * (TAPS + 1)]
+            updated = updated + _add_to_taps(own, patch, g, position, KH, KW)
         sums = updated
         start += tl.num_programs(2) * BLOCK
 
