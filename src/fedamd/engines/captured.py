@@ -64,8 +64,12 @@ class CapturedOracle:
         rows = rounded_up(rows)
         if self._x is None or len(self._x) < rows or self._x.dtype != like.dtype:
             self.clear()
-            self._x = like.new_zeros(rows, like.shape[-1])
-            self._gradient = torch.zeros_like(self._x)
+            self._x, self._gradient = self._zeros(rows, like), self._zeros(rows, like)
+
+    def _zeros(self, rows: int, like: Tensor) -> Tensor:
+        """With every row beginning where the oracle likes it to."""
+        size, step = like.shape[-1], self._oracle.alignment
+        return like.new_zeros(rows, -(-size // step) * step)[:, :size]
 
     def gradient(self, x: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """∇f(x; B) and f(x; B)."""

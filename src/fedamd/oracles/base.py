@@ -54,6 +54,7 @@ class Oracle(Protocol):
     exact_in_batch: bool = False  # whether a row of a stack is the same bits whatever the other rows
     keyed: bool = False  # whether batches must have keys, for the masks of dropout
     samples_at_once: int = 1 << 15  # in one gradient call, over all rows of a stack
+    alignment: int = 1  # the rows of a stack begin best at multiples of so many numbers
 
     def __init__(self, model: nn.Module, dataset: Dataset) -> None:
         """`dataset` is where gradients are taken, on its device; `model` may be looked at, never changed."""

@@ -1,32 +1,86 @@
 """A residual network on stacks of models: the function and the gradients that automatic differentiation gives."""
 
+from collections.abc import Callable
+from types import ModuleType
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 from fedamd.errors import FedamdError
+from fedamd.oracles.stacked import convolution, functions
 from fedamd.oracles.stacked.graph import Network
 from residual import Residual
 
 
-def test_outputs_and_gradients_are_those_of_every_model_alone() -> None:
+class Steps(nn.Module):
+    """Steps in an order that residual networks do not have them in: each of these sums and ReLUs must stay itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pool = nn.MaxPool2d(2)
+        self.norm, self.other, self.shared = nn.GroupNorm(1, 2), nn.GroupNorm(2, 2), nn.GroupNorm(2, 2)
+        self.conv = nn.Conv2d(2, 2, 3, padding=1)
+        self.last = nn.Linear(2 * 4 * 4, 3, bias=False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        images = self.conv(self.pool(images))
+        summed = self.norm(images) + self.other(images)  # both read by the sum alone, and the sum by others
+        shared = self.shared(summed)
+        twice = torch.relu(shared) + shared
+        doubled = twice + twice
+        return self.last((doubled + summed).relu().flatten(1))
+
+
+def assert_like_autograd(model: nn.Module, shape: tuple[int, ...], dtype: torch.dtype, tolerance: float) -> None:
+    """Three models on four samples each."""
     torch.manual_seed(0)
-    model, models, batch = Residual().double(), 3, 4
-    network = Network(model, (2, 9, 8))
-    own = {name: (p + torch.randn(models, *p.shape)).detach().requires_grad_() for name, p in model.named_parameters()}
-    images = torch.randn(models, batch, 2, 9, 8, dtype=torch.float64)
-    outputs = network(own, images.movedim(1, -1).contiguous()).transpose(1, 2)
-    rows = [{name: values[n] for name, values in own.items()} for n in range(models)]
+    model, models, batch = model.to(dtype), 3, 4
+    own = {name: (p + torch.randn(models, *p.shape)).detach().to(dtype) for name, p in model.named_parameters()}
+    images = torch.randn(models, batch, *shape, dtype=dtype)
+    leaves = {name: values.clone().requires_grad_() for name, values in own.items()}
+    rows = [{name: values[n] for name, values in leaves.items()} for n in range(models)]
     truth = torch.stack([torch.func.functional_call(model, row, images[n]) for n, row in enumerate(rows)])
-    torch.testing.assert_close(outputs, truth, rtol=0, atol=1e-12)
     upstream = torch.randn_like(truth)
-    for ours, other in zip(
-        torch.autograd.grad(outputs, list(own.values()), upstream),
-        torch.autograd.grad(truth, list(own.values()), upstream),
-        strict=True,
-    ):
-        torch.testing.assert_close(ours, other, rtol=1e-10, atol=1e-11)
+    expected = torch.autograd.grad(truth, list(leaves.values()), upstream)
+    network = Network(model, shape)
+    gradients = {name: torch.full_like(values, torch.nan) for name, values in own.items()}
+    outputs, kept = network.forward(own, images.movedim(1, -1).contiguous())
+    network.backward(own, kept, upstream.transpose(1, 2).contiguous(), gradients)
+    torch.testing.assert_close(outputs.transpose(1, 2), truth.detach(), rtol=tolerance, atol=tolerance)
+    for gradient, other in zip(gradients.values(), expected, strict=True):
+        scale = other.abs().max()
+        torch.testing.assert_close(gradient / scale, other / scale, rtol=0, atol=tolerance)
     assert network.shape == (3,)
+
+
+MODELS = [(Residual, (2, 9, 8)), (Steps, (2, 8, 9))]
+
+
+@pytest.mark.parametrize(("model", "shape"), MODELS)
+def test_outputs_and_gradients_are_those_of_every_model_alone(model: type[nn.Module], shape: tuple[int, ...]) -> None:
+    assert_like_autograd(model(), shape, torch.float64, 1e-11)
+
+
+@pytest.mark.parametrize(("model", "shape"), MODELS)
+def test_with_kernels_too(
+    model: type[nn.Module],
+    shape: tuple[int, ...],
+    kernels: Callable[[str], ModuleType],
+    device: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kernels("triton_columns")
+    for module in (convolution, functions):
+        monkeypatch.setattr(module, "has_kernels", lambda values: values.dtype == torch.float32)
+    with torch.device(device):
+        assert_like_autograd(model(), shape, torch.float32, 2e-4)
+
+
+def test_parameters_that_are_used_twice_are_refused() -> None:
+    layer = nn.Linear(2, 2)
+    with pytest.raises(FedamdError, match="not every parameter of it belongs to one step"):
+        Network(nn.Sequential(layer, nn.ReLU(), layer), (2,))
 
 
 class Peeking(nn.Module):

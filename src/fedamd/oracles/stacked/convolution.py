@@ -61,7 +61,8 @@ class Geometry:
         return weight[:, :, :, rows[0] : rows[1], columns[0] : columns[1]]
 
     @cached_property
-    def _live_taps(self) -> tuple[int, int]:
+    def live_kernel(self) -> tuple[int, int]:
+        """How many rows and columns those are."""
         (top, bottom), (left, right) = self.live
         return bottom - top, right - left
 
@@ -72,7 +73,7 @@ class Geometry:
         after = [
             (positions - 1) * step + taps - side - pad
             for positions, step, taps, side, pad in zip(
-                self.outputs[1:], self.stride, self._live_taps, self.inputs[1:], before, strict=True
+                self.outputs[1:], self.stride, self.live_kernel, self.inputs[1:], before, strict=True
             )
         ]
         return (before[0], after[0]), (before[1], after[1])
@@ -92,43 +93,53 @@ class Geometry:
         (down, across), (_, rows, columns) = self.stride, self.outputs
         return [
             padded[:, :, i : i + down * (rows - 1) + 1 : down, j : j + across * (columns - 1) + 1 : across]
-            for i in range(self._live_taps[0])
-            for j in range(self._live_taps[1])
+            for i in range(self.live_kernel[0])
+            for j in range(self.live_kernel[1])
         ]
+
+    @property
+    def windows(self) -> tuple[int, ...]:
+        """As kernels take them: sizes of images, positions, live taps, stride, and margins above and to the left."""
+        (top, _), (left, _) = self._margins
+        return (*self.inputs[1:], *self.outputs[1:], *self.live_kernel, *self.stride, top, left)
+
+    @property
+    def _pointwise(self) -> bool:
+        """Whether every position sees its own pixel alone, so that the image is its own columns."""
+        return self.live_kernel == self.stride == (1, 1) and self._margins == ((0, 0), (0, 0))
+
+    def _by_kernels(self, values: Tensor, batch: int) -> bool:
+        """The kernels count a model's columns in 32 bits."""
+        return has_kernels(values) and math.prod((self.inputs[0], *self.windows[2:6], batch)) < 1 << 31
 
     def unfold(self, images: Tensor) -> Tensor:
         """(M, C, H, W, B) to (M, C·taps, positions·B): below every output position, the inputs that live taps see."""
-        return _windows(images, self._live_taps, self.stride, self._margins, self.outputs[1:])
+        if self._pointwise:
+            return images.flatten(2)
+        if self._by_kernels(images, images.shape[-1]):
+            from fedamd.oracles.stacked import triton_columns
 
-    def unfold_back(self, upstream: Tensor) -> Tensor:
-        """(M, C', H', W', B) to (M, C'·taps, H·W·B): below every input, the outputs it reaches. Stride 1 only."""
-        rows, columns = (
-            (taps - 1 - before, taps - 1 - after)
-            for taps, (before, after) in zip(self._live_taps, self._margins, strict=True)
-        )
-        return _windows(upstream, self._live_taps, (1, 1), (rows, columns), self.inputs[1:])
+            return triton_columns.unfold(images, self)
+        patches = self.padded(images, 0.0)
+        for axis, taps, step in zip((2, 3), self.live_kernel, self.stride, strict=True):
+            patches = patches.unfold(axis, taps, step)
+        return patches.permute(0, 1, 5, 6, 2, 3, 4).flatten(4).flatten(1, 3)
 
-    def fold(self, columns: Tensor, batch: int) -> Tensor:
-        """The transpose of `unfold`: every column entry is added to the input it was read from."""
+    def fold(self, columns: Tensor, batch: int, start: Tensor | None = None) -> Tensor:
+        """The transpose of `unfold`, on top of `start`: every column entry is added to the input it was read from."""
+        if self._by_kernels(columns, batch) and not self._pointwise:
+            from fedamd.oracles.stacked import triton_columns
+
+            return triton_columns.fold(columns, self, batch, start)
+        images = columns.view(len(columns), *self.inputs, batch) if self._pointwise else self._gathered(columns, batch)
+        return images if start is None else images + start
+
+    def _gathered(self, columns: Tensor, batch: int) -> Tensor:
         padded = self.padded(columns.new_zeros(len(columns), *self.inputs, batch), 0.0)
         parts = columns.view(len(columns), self.inputs[0], -1, *self.outputs[1:], batch)
         for seen, part in zip(self.seen(padded), parts.unbind(2), strict=True):
             seen += part
         return self.inside(padded).contiguous()
-
-
-Pair = tuple[int, int]
-
-
-def _windows(images: Tensor, kernel: Pair, stride: Pair, margins: tuple[Pair, Pair], positions: Pair) -> Tensor:
-    """The inputs below every position, (M, C·taps, positions·B); margins are those of rows and of columns."""
-    if has_kernels(images):
-        from fedamd.oracles.stacked import triton_columns
-
-        return triton_columns.unfold(images, kernel, stride, (margins[0][0], margins[1][0]), positions)
-    padded = functional.pad(images, (0, 0, *margins[1], *margins[0]))
-    patches = padded.unfold(2, kernel[0], stride[0]).unfold(3, kernel[1], stride[1])
-    return patches.permute(0, 1, 5, 6, 2, 3, 4).flatten(4).flatten(1, 3)
 
 
 class Conv:

@@ -1,120 +1,187 @@
-"""Layers of N models at once as differentiable functions, for networks that are graphs.
+"""Layers of N models at once, forward and backward, for networks that are graphs.
 
 Activations are (N, C, H, W, B) or (N, features, B): the batch is the last axis, so that a convolution is one batched
-matrix product with the unfolded input. Every model has its own parameters, (N, …). The derivatives are written out
-where automatic ones would launch many small kernels; where Triton's kernels can run, the normalisation does.
+matrix product with the unfolded input. Every model has its own parameters, (N, …), and the gradients with respect to
+them are written where they are wanted. Where Triton's kernels can run, they do what would take the library many steps.
 """
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
 
 from fedamd.oracles.stacked.convolution import Geometry
 from fedamd.oracles.stacked.kernels import has_kernels
 
+Parameters = Mapping[str, Tensor]
 
-def convolution(images: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
+MOST_TAPS = 256  # of a pooling window: where its maximum was is kept in a byte
+
+
+@dataclass(frozen=True)
+class Back:
+    """What the backward pass brings to a layer."""
+
+    upstream: Tensor  # the gradient with respect to its outputs
+    kept: Any  # by its forward pass
+    parameters: Parameters
+    gradients: Parameters  # where those with respect to the parameters belong
+    so_far: Tensor | None  # the gradient with respect to its first input, in so far as other layers contribute to it
+    wanted: bool  # whether anybody needs those with respect to its inputs
+
+    def total(self, own: Tensor) -> Tensor:
+        """With what others contribute."""
+        return own if self.so_far is None else own + self.so_far
+
+
+class Layer(Protocol):
+    """One step of a network."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of its parameters."""
+        return ()
+
+    def forward(self, parameters: Parameters, inputs: Sequence[Tensor]) -> tuple[Tensor, Any]:
+        """The outputs, and what `backward` needs."""
+        ...
+
+    def backward(self, back: Back) -> Sequence[Tensor]:
+        """Fill in the parameters' gradients; those with respect to the inputs, the first one in `total`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Convolution(Layer):
     """y = W ∗ a + b for weights (N, C', C, rows, columns) and biases (N, C')."""
-    outputs: Tensor = _Convolution.apply(images, weight, geometry)  # type: ignore[no-untyped-call]
-    return outputs if bias is None else outputs + bias[:, :, None, None, None]
+
+    weight: str
+    bias: str | None
+    geometry: Geometry
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return _present(self.weight, self.bias)
+
+    def forward(self, parameters: Parameters, inputs: Sequence[Tensor]) -> tuple[Tensor, Any]:
+        live = self.geometry.cropped(parameters[self.weight]).flatten(2)
+        columns = self.geometry.unfold(inputs[0])
+        outputs = _biased(torch.bmm(live, columns), parameters, self.bias)
+        return outputs.view(len(outputs), *self.geometry.outputs, -1), (live, columns)
+
+    def backward(self, back: Back) -> Sequence[Tensor]:
+        (live, columns), upstream = back.kept, back.upstream.flatten(2)
+        whole = back.gradients[self.weight]
+        part = self.geometry.cropped(whole)
+        if part.shape == whole.shape:
+            torch.bmm(upstream, columns.transpose(1, 2), out=whole.view(live.shape))
+        else:  # the other taps only ever meet padding
+            whole.zero_()
+            part.copy_(torch.bmm(upstream, columns.transpose(1, 2)).view(part.shape))
+        _sum_biases(upstream, back.gradients, self.bias)
+        if not back.wanted:
+            return ()
+        columns = torch.bmm(live.transpose(1, 2), upstream)
+        return [self.geometry.fold(columns, back.upstream.shape[-1], back.so_far)]
 
 
-def group_norm(images: Tensor, weight: Tensor, bias: Tensor, groups: int, epsilon: float) -> Tensor:
-    """(a − mean)/√(variance + ε) over each of the groups of channels, times weights (N, C), plus biases (N, C)."""
-    outputs: Tensor = _GroupNorm.apply(images, weight, bias, groups, epsilon)  # type: ignore[no-untyped-call]
-    return outputs
+@dataclass(frozen=True)
+class Linear(Layer):
+    """y = W·a + b for weights (N, outputs, inputs) and biases (N, outputs)."""
+
+    weight: str
+    bias: str | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return _present(self.weight, self.bias)
+
+    def forward(self, parameters: Parameters, inputs: Sequence[Tensor]) -> tuple[Tensor, Any]:
+        return _biased(torch.bmm(parameters[self.weight], inputs[0]), parameters, self.bias), inputs[0]
+
+    def backward(self, back: Back) -> Sequence[Tensor]:
+        torch.bmm(back.upstream, back.kept.transpose(1, 2), out=back.gradients[self.weight])
+        _sum_biases(back.upstream, back.gradients, self.bias)
+        if not back.wanted:
+            return ()
+        return [back.total(torch.bmm(back.parameters[self.weight].transpose(1, 2), back.upstream))]
 
 
-def max_pool(images: Tensor, geometry: Geometry) -> Tensor:
-    """The maximum of every window: the gradient goes to the first of equals."""
-    outputs: Tensor = _MaxPool.apply(images, geometry)  # type: ignore[no-untyped-call]
-    return outputs
+def _present(*names: str | None) -> tuple[str, ...]:
+    return tuple(name for name in names if name is not None)
 
 
-class _Convolution(Function):
-    @staticmethod
-    def forward(ctx: Any, images: Tensor, weight: Tensor, geometry: Geometry) -> Tensor:
-        ctx.save_for_backward(images, weight)
-        ctx.geometry = geometry
-        outputs = torch.bmm(_live(weight, geometry), geometry.unfold(images))
-        return outputs.view(len(outputs), *geometry.outputs, -1)
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        images, weight = ctx.saved_tensors
-        geometry: Geometry = ctx.geometry
-        flat = upstream.flatten(2)
-        live = torch.bmm(flat, geometry.unfold(images).transpose(1, 2))
-        of_weight = _whole(live, weight, geometry)
-        if not ctx.needs_input_grad[0]:
-            return None, of_weight, None
-        if geometry.stride == (1, 1):  # again a convolution, of what came back with the mirrored kernel
-            mirrored = geometry.cropped(weight).flip(3, 4).transpose(1, 2).flatten(2)
-            of_images = torch.bmm(mirrored, geometry.unfold_back(upstream)).view_as(images)
-        else:
-            columns = torch.bmm(_live(weight, geometry).transpose(1, 2), flat)
-            of_images = geometry.fold(columns, images.shape[-1])
-        return of_images, of_weight, None
+def _biased(outputs: Tensor, parameters: Parameters, bias: str | None) -> Tensor:
+    return outputs if bias is None else outputs.add_(parameters[bias].unsqueeze(-1))
 
 
-def _live(weight: Tensor, geometry: Geometry) -> Tensor:
-    """The weights that ever meet the image, as matrices (N, C', C·taps)."""
-    return geometry.cropped(weight).flatten(2)
+def _sum_biases(upstream: Tensor, gradients: Parameters, bias: str | None) -> None:
+    if bias is not None:
+        torch.sum(upstream, 2, out=gradients[bias])
 
 
-def _whole(live: Tensor, weight: Tensor, geometry: Geometry) -> Tensor:
-    """The gradient of all weights from that of the live ones: the others only ever meet padding."""
-    if live[0].numel() == weight[0].numel():
-        return live.view_as(weight)
-    whole = torch.zeros_like(weight, memory_format=torch.contiguous_format)
-    part = geometry.cropped(whole)
-    part.copy_(live.view_as(part))
-    return whole
+@dataclass(frozen=True)
+class GroupNorm(Layer):
+    """(a − mean)/√(variance + ε) over each of the groups of channels, times weights (N, C), plus biases (N, C).
 
+    Two steps that often follow are taken along: the sum with a second input, and ReLU.
+    """
 
-class _GroupNorm(Function):
-    @staticmethod
-    def forward(ctx: Any, images: Tensor, weight: Tensor, bias: Tensor, groups: int, epsilon: float) -> Tensor:
-        ctx.groups = groups
+    weight: str
+    bias: str
+    groups: int
+    epsilon: float
+    added: bool = False
+    rectified: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.weight, self.bias
+
+    def forward(self, parameters: Parameters, inputs: Sequence[Tensor]) -> tuple[Tensor, Any]:
+        images, weight, bias = inputs[0], parameters[self.weight], parameters[self.bias]
+        other = inputs[1] if self.added else None
         if has_kernels(images):
             from fedamd.oracles.stacked import triton_group_norm
 
-            images = images.contiguous()
-            outputs, mean, scale = triton_group_norm.forward(images, weight, bias, groups, epsilon)
-        else:
-            grouped = _grouped(images, groups)
-            variance, mean = torch.var_mean(grouped, 2, correction=0, keepdim=True)
-            scale = (variance + epsilon).rsqrt()
-            normal = ((grouped - mean) * scale).view_as(images)
-            outputs = torch.addcmul(_per_channel(bias, images), normal, _per_channel(weight, images))
-        ctx.save_for_backward(images, weight, mean, scale)
-        return outputs
+            return triton_group_norm.forward(images, weight, bias, self.groups, self.epsilon, other, self.rectified)
+        grouped = self._grouped(images)
+        variance, mean = torch.var_mean(grouped, 2, correction=0, keepdim=True)
+        scale = (variance + self.epsilon).rsqrt()
+        normal = ((grouped - mean) * scale).view_as(images)
+        outputs = torch.addcmul(_per_channel(bias, images), normal, _per_channel(weight, images))
+        outputs = outputs if other is None else outputs + other
+        outputs = outputs.relu() if self.rectified else outputs
+        return outputs, (normal, scale, outputs)
 
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        images, weight, mean, scale = ctx.saved_tensors
-        if has_kernels(images):
+    def backward(self, back: Back) -> Sequence[Tensor]:
+        weight, of_weight, of_bias = (
+            back.parameters[self.weight],
+            back.gradients[self.weight],
+            back.gradients[self.bias],
+        )
+        if has_kernels(back.upstream):
             from fedamd.oracles.stacked import triton_group_norm
 
-            of_images, of_weight, of_bias = triton_group_norm.backward(
-                images, weight, mean, scale, upstream.contiguous(), ctx.groups
+            own, *others = triton_group_norm.backward(
+                back.kept, weight, back.upstream, of_weight, of_bias, self.groups, self.added
             )
-            return of_images, of_weight, of_bias, None, None
-        normal = ((_grouped(images, ctx.groups) - mean) * scale).view_as(images)
-        along = tuple(range(2, images.dim()))
-        of_weight, of_bias = (upstream * normal).sum(along), upstream.sum(along)
-        slope = _grouped(upstream * _per_channel(weight, images), ctx.groups)
-        grouped = _grouped(normal, ctx.groups)
+            return [back.total(own), *others]
+        normal, scale, outputs = back.kept
+        upstream = back.upstream.masked_fill(outputs <= 0, 0.0) if self.rectified else back.upstream
+        along = tuple(range(2, upstream.dim()))
+        torch.sum(upstream * normal, along, out=of_weight)
+        torch.sum(upstream, along, out=of_bias)
+        slope, grouped = self._grouped(upstream * _per_channel(weight, upstream)), self._grouped(normal)
         turned = (slope * grouped).mean(2, keepdim=True)
-        of_images = scale * (slope - slope.mean(2, keepdim=True) - grouped * turned)
-        return of_images.view_as(images), of_weight, of_bias, None, None
+        own = (scale * (slope - slope.mean(2, keepdim=True) - grouped * turned)).view_as(upstream)
+        return [back.total(own), upstream] if self.added else [back.total(own)]
 
-
-def _grouped(images: Tensor, groups: int) -> Tensor:
-    """(N, groups, members, B)."""
-    return images.reshape(len(images), groups, -1, images.shape[-1])
+    def _grouped(self, images: Tensor) -> Tensor:
+        """(N, groups, members, B)."""
+        return images.reshape(len(images), self.groups, -1, images.shape[-1])
 
 
 def _per_channel(values: Tensor, images: Tensor) -> Tensor:
@@ -122,22 +189,93 @@ def _per_channel(values: Tensor, images: Tensor) -> Tensor:
     return values.reshape(*values.shape, *(1 for _ in images.shape[2:]))
 
 
-class _MaxPool(Function):
-    @staticmethod
-    def forward(ctx: Any, images: Tensor, geometry: Geometry) -> Tensor:
-        best, *others = geometry.seen(geometry.padded(images, -torch.inf))
+class Plain(Layer, Protocol):
+    """A layer without parameters, that maps its inputs alone."""
+
+    def forward(self, parameters: Parameters, inputs: Sequence[Tensor]) -> tuple[Tensor, Any]:  # noqa: ARG002
+        return self.outputs(*inputs)
+
+    def backward(self, back: Back) -> Sequence[Tensor]:
+        own, *others = self.returned(back.kept, back.upstream)
+        return [back.total(own), *others]
+
+    def outputs(self, *inputs: Tensor) -> tuple[Tensor, Any]:
+        """They, and what `returned` needs."""
+        ...
+
+    def returned(self, kept: Any, upstream: Tensor) -> Sequence[Tensor]:
+        """The gradient with respect to each of the inputs."""
+        ...
+
+
+@dataclass(frozen=True)
+class MaxPool(Plain):
+    """The maximum of every window: the gradient goes to the first of equals."""
+
+    geometry: Geometry
+
+    def outputs(self, *inputs: Tensor) -> tuple[Tensor, Any]:
+        (images,) = inputs
+        if has_kernels(images):
+            from fedamd.oracles.stacked import triton_columns
+
+            return triton_columns.largest(images, self.geometry)
+        best, *others = self.geometry.seen(self.geometry.padded(images, -torch.inf))
         code = torch.zeros_like(best, dtype=torch.uint8)
         for tap, values in enumerate(others, start=1):
             code = torch.where(values > best, tap, code)
             best = torch.maximum(best, values)  # lets NaN through, so that a diverged model shows
-        ctx.save_for_backward(code)
-        ctx.geometry, ctx.shape = geometry, images.shape
-        return best.clone() if not others else best
+        return best, code
 
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        (code,), geometry = ctx.saved_tensors, ctx.geometry
-        gradient = geometry.padded(upstream.new_zeros(ctx.shape), 0.0)
-        for tap, part in enumerate(geometry.seen(gradient)):
-            part += upstream * (code == tap)
-        return geometry.inside(gradient), None
+    def returned(self, kept: Any, upstream: Tensor) -> Sequence[Tensor]:
+        if has_kernels(upstream):
+            from fedamd.oracles.stacked import triton_columns
+
+            return [triton_columns.largest_back(upstream, kept, self.geometry)]
+        images = upstream.new_zeros(len(upstream), *self.geometry.inputs, upstream.shape[-1])
+        gradient = self.geometry.padded(images, 0.0)
+        for tap, part in enumerate(self.geometry.seen(gradient)):
+            part += upstream * (kept == tap)
+        return [self.geometry.inside(gradient)]
+
+
+class MeanPool(Plain):
+    """The mean over all positions."""
+
+    def outputs(self, *inputs: Tensor) -> tuple[Tensor, Any]:
+        (images,) = inputs
+        return images.mean((2, 3), keepdim=True), images.shape
+
+    def returned(self, kept: Any, upstream: Tensor) -> Sequence[Tensor]:
+        return [(upstream / (kept[2] * kept[3])).expand(kept)]
+
+
+class Flatten(Plain):
+    """Everything but the batch as one axis."""
+
+    def outputs(self, *inputs: Tensor) -> tuple[Tensor, Any]:
+        return inputs[0].flatten(1, -2), inputs[0].shape
+
+    def returned(self, kept: Any, upstream: Tensor) -> Sequence[Tensor]:
+        return [upstream.reshape(kept)]
+
+
+class ReLU(Plain):
+    """max(a, 0)."""
+
+    def outputs(self, *inputs: Tensor) -> tuple[Tensor, Any]:
+        outputs = inputs[0].relu()
+        return outputs, outputs
+
+    def returned(self, kept: Any, upstream: Tensor) -> Sequence[Tensor]:
+        return [upstream.masked_fill(kept <= 0, 0.0)]
+
+
+class Add(Plain):
+    """a + a'."""
+
+    def outputs(self, *inputs: Tensor) -> tuple[Tensor, Any]:
+        return inputs[0] + inputs[1], None
+
+    def returned(self, kept: Any, upstream: Tensor) -> Sequence[Tensor]:  # noqa: ARG002
+        return [upstream, upstream]

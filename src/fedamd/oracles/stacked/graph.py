@@ -4,10 +4,10 @@ Taken are convolutions, group normalisation, ReLU, pooling, linear layers, flatt
 networks like them. What the tracer cannot follow or `functions` does not know is refused with its reason.
 """
 
-import math
+import copy
 import operator
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -17,56 +17,84 @@ from torch.fx.passes.shape_prop import ShapeProp
 from fedamd.errors import FedamdError
 from fedamd.oracles.stacked import functions
 from fedamd.oracles.stacked.convolution import Geometry
+from fedamd.oracles.stacked.functions import Back, Layer, Parameters
 
-Parameters = Mapping[str, Tensor]
-Step = Callable[[Parameters, list[Tensor]], Tensor]
-
-MOST_TAPS = 256  # of a pooling window: where its maximum was is kept in a byte
+Modules = Mapping[str, nn.Module]
 
 
 @dataclass(frozen=True)
-class GraphStep:
-    """One step: what it reads (indices of earlier results; 0 is the input), and the last use of its result."""
+class Step:
+    """A layer, what it reads (numbers of earlier results; 0 is the input), and whether that depends on parameters."""
 
-    run: Step
+    layer: Layer
     reads: tuple[int, ...]
+    wanted: bool
+
+    @property
+    def depends(self) -> bool:
+        """Whether its own result does."""
+        return self.wanted or bool(self.layer.names)
 
 
 class Network:
     """The steps of a model for inputs of one sample's shape. Activations are (N, *shape, B)."""
 
     def __init__(self, model: nn.Module, shape: tuple[int, ...]) -> None:
-        self._nodes: list[GraphStep] = []
         graph = _traced(model, shape)
-        numbers: dict[fx.Node, int] = {}
         modules = dict(graph.named_modules())
+        absorbed = _absorbed(graph.graph, modules)
+        inner = set(absorbed.values())
+        numbers: dict[fx.Node, int] = {}
+        self._steps: list[Step] = []
         self.shape: tuple[int, ...] = ()
-        self.activations = 0  # numbers of one sample over all steps
         for node in graph.graph.nodes:
             if node.op == "placeholder":
                 numbers[node] = 0
             elif node.op == "output":
                 self._output = numbers[node.args[0]]
                 self.shape = _shape(node.args[0])
-            else:
-                inputs = [argument for argument in node.args if isinstance(argument, fx.Node)]
-                self._nodes.append(GraphStep(_step(node, modules), tuple(numbers[each] for each in inputs)))
-                numbers[node] = len(self._nodes)
-                self.activations += math.prod(_shape(node))
+            elif _kind(node, modules) is nn.Identity:
+                numbers[node] = numbers[node.args[0]]
+            elif node not in inner:
+                layer, inputs = _fused(node, modules, absorbed)
+                reads = tuple(numbers[each] for each in inputs)
+                wanted = any(self._steps[number - 1].depends for number in reads if number)
+                self._steps.append(Step(layer, reads, wanted))
+                numbers[node] = len(self._steps)
+        used = [name for step in self._steps for name in step.layer.names]
+        if sorted(used) != sorted(name for name, _ in model.named_parameters()):
+            raise FedamdError("not every parameter of it belongs to one step")
 
-    def __call__(self, parameters: Parameters, inputs: Tensor) -> Tensor:
-        """Outputs (N, *shape, B) for inputs (N, *shape, B); parameters (N, …) by name."""
-        results = [inputs]
-        for node in self._nodes:
-            results.append(node.run(parameters, [results[index] for index in node.reads]))
-        return results[self._output]
+    def forward(self, parameters: Parameters, inputs: Tensor) -> tuple[Tensor, list[Any]]:
+        """Outputs (N, *shape, B) for inputs (N, *shape, B) and parameters (N, …) by name; what `backward` needs."""
+        results, kept = [inputs], []
+        for step in self._steps:
+            outputs, needed = step.layer.forward(parameters, [results[number] for number in step.reads])
+            results.append(outputs)
+            kept.append(needed)
+        return results[self._output], kept
+
+    def backward(self, parameters: Parameters, kept: list[Any], upstream: Tensor, gradients: Parameters) -> None:
+        """Fill in the gradients with respect to the parameters; `kept` is used up."""
+        waiting = {self._output: upstream}
+        for number, step in reversed(list(enumerate(self._steps, start=1))):
+            needed = kept.pop()
+            if not step.depends:
+                continue
+            so_far = waiting.get(step.reads[0])
+            back = Back(waiting.pop(number), needed, parameters, gradients, so_far, step.wanted)
+            for place, gradient in enumerate(step.layer.backward(back)):
+                read = step.reads[place]
+                waiting[read] = gradient + waiting[read] if place and read in waiting else gradient
 
 
 def _traced(model: nn.Module, shape: tuple[int, ...]) -> fx.GraphModule:
-    first = next(model.parameters())
+    """With the shape of every result, from one sample on the CPU: a GPU's libraries would be loaded for nothing."""
     try:
-        graph = fx.symbolic_trace(model)
-        ShapeProp(graph).propagate(torch.zeros(1, *shape, dtype=first.dtype, device=first.device))
+        graph = fx.symbolic_trace(copy.deepcopy(model).cpu())
+        graph.graph.eliminate_dead_code()
+        dtype = next(graph.parameters()).dtype
+        ShapeProp(graph).propagate(torch.zeros(1, *shape, dtype=dtype))
     except Exception as error:  # whatever a model's own forward does to a tracer
         raise FedamdError(f"its computation cannot be traced ({str(error).splitlines()[0]})") from error
     return graph
@@ -81,19 +109,72 @@ def _shape(node: Any) -> tuple[int, ...]:
     return tuple(shape[1:])
 
 
-def _step(node: fx.Node, modules: Mapping[str, nn.Module]) -> Step:
-    read = node.args[0]
-    if node.op == "call_module" and len(node.args) == 1 and not node.kwargs:
-        return _layer(modules[str(node.target)], str(node.target), _shape(read))
-    if node.op in ("call_function", "call_method"):
-        if node.target in (operator.add, operator.iadd, torch.add, "add", "add_") and not node.kwargs:
-            if all(isinstance(argument, fx.Node) and _shape(argument) == _shape(node) for argument in node.args):
-                return lambda _, inputs: inputs[0] + inputs[1]
-        elif node.target in (torch.relu, nn.functional.relu, "relu", "relu_"):
-            return lambda _, inputs: inputs[0].relu()
-        elif node.target in (torch.flatten, "flatten") and _flattens(node):
-            return lambda _, inputs: inputs[0].flatten(1, -2)
-    raise FedamdError(f"it does not know the step {node.format_node()}")
+def _module(node: fx.Node, modules: Modules) -> nn.Module | None:
+    """That the node is a call of."""
+    return modules[str(node.target)] if node.op == "call_module" else None
+
+
+def _kind(node: fx.Node, modules: Modules) -> type:
+    return type(_module(node, modules))
+
+
+def _is_relu(node: fx.Node, modules: Modules) -> bool:
+    known = node.target in (torch.relu, nn.functional.relu, "relu", "relu_")
+    return _kind(node, modules) is nn.ReLU or (node.op in ("call_function", "call_method") and known)
+
+
+def _is_sum(node: fx.Node) -> bool:
+    known = node.target in (operator.add, operator.iadd, torch.add, "add", "add_") and not node.kwargs
+    alike = [isinstance(argument, fx.Node) and _shape(argument) == _shape(node) for argument in node.args]
+    return node.op in ("call_function", "call_method") and known and alike == [True, True]
+
+
+def _absorbed(graph: fx.Graph, modules: Modules) -> dict[fx.Node, fx.Node]:
+    """For sums and ReLU the step before that they can be one with: a normalisation, or its sum, that only they read."""
+    absorbed: dict[fx.Node, fx.Node] = {}
+
+    def is_norm(node: Any) -> bool:
+        return isinstance(node, fx.Node) and _kind(node, modules) is nn.GroupNorm and len(node.users) == 1
+
+    for node in graph.nodes:
+        if _is_sum(node) and node.args[0] is not node.args[1]:
+            if norms := [argument for argument in node.args if is_norm(argument)]:
+                absorbed[node] = norms[0]
+        elif _is_relu(node, modules):
+            read = node.args[0]
+            if is_norm(read) or (read in absorbed and len(read.users) == 1):
+                absorbed[node] = read
+    return absorbed
+
+
+def _fused(node: fx.Node, modules: Modules, absorbed: Mapping[fx.Node, fx.Node]) -> tuple[Layer, Sequence[fx.Node]]:
+    """The layer of a step together with those it absorbs, and what that reads."""
+    if node not in absorbed:
+        return _layer(node, modules), [argument for argument in node.args if isinstance(argument, fx.Node)]
+    before = absorbed[node]
+    layer, inputs = _fused(before, modules, absorbed)
+    assert isinstance(layer, functions.GroupNorm)
+    if _is_sum(node):
+        (other,) = (argument for argument in node.all_input_nodes if argument is not before)
+        return replace(layer, added=True), [*inputs, other]
+    return replace(layer, rectified=True), inputs
+
+
+def _layer(node: fx.Node, modules: Modules) -> Layer:
+    if _is_relu(node, modules):
+        return functions.ReLU()
+    if _is_sum(node):
+        return functions.Add()
+    module = _module(node, modules)
+    if module is None and node.target in (torch.flatten, "flatten") and _flattens(node):
+        return functions.Flatten()
+    if module is None or len(node.args) != 1 or node.kwargs:
+        raise FedamdError(f"it does not know the step {node.format_node()}")
+    make, shape = _LAYERS.get(type(module)), _shape(node.args[0])
+    layer = make(module, str(node.target), shape) if make else None
+    if layer is None:
+        raise FedamdError(f"it has no layer {module} for inputs of shape {shape}")
+    return layer
 
 
 def _flattens(node: fx.Node) -> bool:
@@ -103,23 +184,16 @@ def _flattens(node: fx.Node) -> bool:
     return (start, end) == (1, -1)
 
 
-def _layer(module: nn.Module, name: str, shape: tuple[int, ...]) -> Step:
-    make = _LAYERS.get(type(module))
-    step = make(module, name, shape) if make else None
-    if step is None:
-        raise FedamdError(f"it has no layer {module} for inputs of shape {shape}")
-    return step
+def _names(module: nn.Module, name: str) -> tuple[str, str | None]:
+    return f"{name}.weight", None if module.bias is None else f"{name}.bias"
 
 
-def _convolution(module: nn.Conv2d, name: str, shape: tuple[int, ...]) -> Step | None:
+def _convolution(module: nn.Conv2d, name: str, shape: tuple[int, ...]) -> Layer | None:
     plain = module.groups == 1 and module.dilation == (1, 1) and module.padding_mode == "zeros"
     if not plain or isinstance(module.padding, str) or len(shape) != 3:
         return None
     geometry = _geometry(shape, module.out_channels, module.kernel_size, module.stride, module.padding)
-    weight, bias = f"{name}.weight", f"{name}.bias"
-    return lambda parameters, inputs: functions.convolution(
-        inputs[0], parameters[weight], parameters.get(bias), geometry
-    )
+    return functions.Convolution(*_names(module, name), geometry)
 
 
 def _geometry(shape: tuple[int, ...], channels: int, kernel: Any, stride: Any, padding: Any) -> Geometry:
@@ -129,63 +203,36 @@ def _geometry(shape: tuple[int, ...], channels: int, kernel: Any, stride: Any, p
     return Geometry((shape[0], shape[1], shape[2]), channels, pair(kernel), pair(stride), pair(padding))
 
 
-def _group_norm(module: nn.GroupNorm, name: str, shape: tuple[int, ...]) -> Step | None:
+def _group_norm(module: nn.GroupNorm, name: str, shape: tuple[int, ...]) -> Layer | None:
     if not module.affine or not shape:
         return None
-    weight, bias, groups, epsilon = f"{name}.weight", f"{name}.bias", module.num_groups, module.eps
-    return lambda parameters, inputs: functions.group_norm(
-        inputs[0], parameters[weight], parameters[bias], groups, epsilon
-    )
+    return functions.GroupNorm(f"{name}.weight", f"{name}.bias", module.num_groups, module.eps)
 
 
-def _linear(module: nn.Linear, name: str, shape: tuple[int, ...]) -> Step | None:
-    if shape != (module.in_features,):
-        return None
-    weight, bias = f"{name}.weight", f"{name}.bias"
-
-    def run(parameters: Parameters, inputs: list[Tensor]) -> Tensor:
-        outputs = torch.bmm(parameters[weight], inputs[0])
-        return outputs + parameters[bias].unsqueeze(-1) if bias in parameters else outputs
-
-    return run
+def _linear(module: nn.Linear, name: str, shape: tuple[int, ...]) -> Layer | None:
+    return functions.Linear(*_names(module, name)) if shape == (module.in_features,) else None
 
 
-def _max_pool(module: nn.MaxPool2d, name: str, shape: tuple[int, ...]) -> Step | None:  # noqa: ARG001
+def _max_pool(module: nn.MaxPool2d, name: str, shape: tuple[int, ...]) -> Layer | None:  # noqa: ARG001
     if module.ceil_mode or module.return_indices or module.dilation not in (1, (1, 1)) or len(shape) != 3:
         return None
     geometry = _geometry(shape, shape[0], module.kernel_size, module.stride, module.padding)
-    if geometry.taps > MOST_TAPS:
-        return None
-    return lambda _, inputs: functions.max_pool(inputs[0], geometry)
+    return functions.MaxPool(geometry) if geometry.taps <= functions.MOST_TAPS else None
 
 
-def _mean_pool(module: nn.AdaptiveAvgPool2d, name: str, shape: tuple[int, ...]) -> Step | None:  # noqa: ARG001
-    if module.output_size not in (1, (1, 1)) or len(shape) != 3:
-        return None
-    return lambda _, inputs: inputs[0].mean((2, 3), keepdim=True)
+def _mean_pool(module: nn.AdaptiveAvgPool2d, name: str, shape: tuple[int, ...]) -> Layer | None:  # noqa: ARG001
+    return functions.MeanPool() if module.output_size in (1, (1, 1)) and len(shape) == 3 else None
 
 
-def _flatten(module: nn.Flatten, name: str, shape: tuple[int, ...]) -> Step | None:  # noqa: ARG001
-    if (module.start_dim, module.end_dim) != (1, -1):
-        return None
-    return lambda _, inputs: inputs[0].flatten(1, -2)
+def _flatten(module: nn.Flatten, name: str, shape: tuple[int, ...]) -> Layer | None:  # noqa: ARG001
+    return functions.Flatten() if (module.start_dim, module.end_dim) == (1, -1) else None
 
 
-def _relu(*_: Any) -> Step:
-    return lambda _, inputs: inputs[0].relu()
-
-
-def _nothing(*_: Any) -> Step:
-    return lambda _, inputs: inputs[0]
-
-
-_LAYERS: dict[type[nn.Module], Callable[[Any, str, tuple[int, ...]], Step | None]] = {
+_LAYERS: dict[type[nn.Module], Callable[[Any, str, tuple[int, ...]], Layer | None]] = {
     nn.Conv2d: _convolution,
     nn.GroupNorm: _group_norm,
     nn.Linear: _linear,
     nn.MaxPool2d: _max_pool,
     nn.AdaptiveAvgPool2d: _mean_pool,
     nn.Flatten: _flatten,
-    nn.ReLU: _relu,
-    nn.Identity: _nothing,
 }

@@ -24,12 +24,16 @@ class GraphOracle(AutogradOracle):
     made_for = "cuda"
     stacks_on = ("cuda",)
     samples_at_once = 1 << 12
+    alignment = 32  # there, matrix products read and write several numbers at once
 
     def __init__(self, model: nn.Module, dataset: Dataset) -> None:
         super().__init__(model, dataset)
-        if reason := self.unsupported(model, dataset):
-            raise FedamdError(f"the graph oracle cannot run this model: {reason}; the autograd oracle takes any model")
-        self._network = Network(model, tuple(dataset.inputs.shape[1:]))
+        try:
+            self._network = _network(model, dataset)
+        except (NotPlain, FedamdError) as reason:
+            raise FedamdError(
+                f"the graph oracle cannot run this model: {reason}; the autograd oracle takes any model"
+            ) from reason
         self._shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
         self._sizes = [shape.numel() for shape in self._shapes.values()]
 
@@ -37,9 +41,7 @@ class GraphOracle(AutogradOracle):
     def unsupported(cls, model: nn.Module, dataset: Dataset) -> str | None:
         """Why it cannot take this model on these data; None if it can."""
         try:
-            check_plain(model)
-            check_unaugmented(dataset)
-            check_labels(dataset, Network(model, tuple(dataset.inputs.shape[1:])).shape)
+            _network(model, dataset)
         except (NotPlain, FedamdError) as reason:
             return str(reason)
         return None
@@ -55,14 +57,13 @@ class GraphOracle(AutogradOracle):
         out = torch.empty_like(x, memory_format=torch.contiguous_format)
         return out, self.gradient_into(out, x, batch)
 
+    @torch.no_grad()
     def gradient_into(self, out: Tensor, x: Tensor, batch: Batch) -> Tensor:
         """Put ∇f(x; B) of a stack where it is wanted; f(x; B)."""
-        with torch.enable_grad():
-            parameters = {name: values.detach().requires_grad_() for name, values in self._parameters(x).items()}
-            logits = self._network(parameters, gather(self._data.inputs, batch.samples))
-        loss, upstream = cross_entropy(logits.detach(), self._data.targets, batch)
-        gradients = torch.autograd.grad(logits, list(parameters.values()), upstream)
-        torch.cat([gradient.flatten(1) for gradient in gradients], 1, out=out)
+        parameters = self._parameters(x)
+        logits, kept = self._network.forward(parameters, gather(self._data.inputs, batch.samples))
+        loss, upstream = cross_entropy(logits, self._data.targets, batch)
+        self._network.backward(parameters, kept, upstream, self._parameters(out))
         return loss
 
     @torch.no_grad()
@@ -70,7 +71,7 @@ class GraphOracle(AutogradOracle):
         """f(x; B) alone: a forward pass."""
         if x.dim() == 1:
             return super().loss(x, batch)
-        logits = self._network(self._parameters(x), gather(self._data.inputs, batch.samples))
+        logits, _ = self._network.forward(self._parameters(x), gather(self._data.inputs, batch.samples))
         return cross_entropy(logits, self._data.targets, batch)[0]
 
     def _parameters(self, x: Tensor) -> dict[str, Tensor]:
@@ -79,3 +80,11 @@ class GraphOracle(AutogradOracle):
         return {
             name: piece.view(len(x), *shape) for (name, shape), piece in zip(self._shapes.items(), pieces, strict=True)
         }
+
+
+def _network(model: nn.Module, dataset: Dataset) -> Network:
+    check_plain(model)
+    check_unaugmented(dataset)
+    network = Network(model, tuple(dataset.inputs.shape[1:]))
+    check_labels(dataset, network.shape)
+    return network

@@ -1,28 +1,33 @@
-"""Triton kernels of group normalisation for N models at once (NVIDIA GPUs, float32).
+"""Triton kernels of group normalisation for N models at once (NVIDIA GPUs, float32), with what follows it in a network.
 
 Activations are (N, C, …, B), the batch innermost. A program has one group of one model for LANES samples and goes
-through the group's members (channels × positions) ROWS at a time. Sizes are run-time numbers: one compilation serves
-every layer. No sum depends on how many models there are.
+through the group's members (channels × positions) ROWS at a time. Sizes, and whether a sum with other images and ReLU
+follow, are run-time numbers: one compilation serves every layer. No sum depends on how many models there are.
 """
 
 # The kernels below are in Triton's language, which only borrows Python's syntax.
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
+
+from dataclasses import dataclass
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-ROWS, LANES = 128, 16
+ROWS, LANES, WARPS = 512, 8, 8
 BLOCK = 1024  # elements of a channel at once
 
-_SIZES = ["channels", "groups", "positions", "batch", "epsilon", "stride", "bias_stride"]
-_kernel = triton.jit(do_not_specialize=_SIZES)
+_SIZES = ["channels", "groups", "positions", "batch", "epsilon", "stride", "bias_stride", "adds", "rectifies"]
+_kernel = triton.jit(
+    do_not_specialize=_SIZES, do_not_specialize_on_alignment=["weight", "bias", "of_weight", "of_bias"]
+)
 
 
 @_kernel
 def _forward(
-    images, weight, bias, out, means, scales, channels, groups, positions, batch, epsilon, stride, bias_stride,
+    images, weight, bias, other, out, means, scales,
+    channels, groups, positions, batch, epsilon, stride, bias_stride, adds, rectifies,
     ROWS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """Mean and 1/√(variance + ε) of a group, then its outputs."""
@@ -35,12 +40,12 @@ def _forward(
     total = tl.zeros((ROWS, LANES), tl.float32)
     for first in range(0, members, ROWS):
         inside = (first + row < members)[:, None] & (sample < batch)[None, :]
-        total += tl.load(images + start + (first + row)[:, None] * batch + sample[None, :], mask=inside, other=0.0)
+        total += tl.load(images + start + ((first + row)[:, None] * batch + sample[None, :]), mask=inside, other=0.0)
     mean = tl.sum(total, 0) / members
     total = tl.zeros((ROWS, LANES), tl.float32)
     for first in range(0, members, ROWS):
         inside = (first + row < members)[:, None] & (sample < batch)[None, :]
-        values = tl.load(images + start + (first + row)[:, None] * batch + sample[None, :], mask=inside, other=0.0)
+        values = tl.load(images + start + ((first + row)[:, None] * batch + sample[None, :]), mask=inside, other=0.0)
         away = tl.where(inside, values - mean[None, :], 0.0)
         total += away * away
     scale = 1.0 / tl.sqrt(tl.sum(total, 0) / members + epsilon)
@@ -50,20 +55,31 @@ def _forward(
     for first in range(0, members, ROWS):
         member = first + row
         inside = (member < members)[:, None] & (sample < batch)[None, :]
-        at = start + member[:, None] * batch + sample[None, :]
+        at = member[:, None] * batch + sample[None, :]
         channel = group * (channels // groups) + member // positions
         w = tl.load(weight + model * stride + channel, mask=member < members, other=0.0)
         b = tl.load(bias + model * bias_stride + channel, mask=member < members, other=0.0)
-        values = tl.load(images + at, mask=inside, other=0.0)
-        tl.store(out + at, (values - mean[None, :]) * scale[None, :] * w[:, None] + b[:, None], mask=inside)
+        values = (tl.load(images + start + at, mask=inside, other=0.0) - mean[None, :]) * scale[None, :]
+        values = values * w[:, None] + b[:, None]
+        values += tl.load(other + start + at, mask=inside & (adds != 0), other=0.0)
+        tl.store(out + start + at, tl.where((values < 0) & (rectifies != 0), 0.0, values), mask=inside)
+
+
+@triton.jit
+def _slope(upstream, outputs, at, inside, rectifies):
+    """What comes back through ReLU."""
+    slope = tl.load(upstream + at, mask=inside, other=0.0)
+    after = tl.load(outputs + at, mask=inside & (rectifies != 0), other=1.0)
+    return tl.where(after <= 0, 0.0, slope)
 
 
 @_kernel
 def _input_gradient(
-    images, weight, means, scales, upstream, out, channels, groups, positions, batch, stride,
+    images, outputs, weight, means, scales, upstream, out, of_other,
+    channels, groups, positions, batch, stride, adds, rectifies,
     ROWS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
-    """scale · (s − mean of s − a · mean of s·a), where a are the normalised inputs and s = weight · upstream."""
+    """scale · (s − mean of s − a · mean of s·a), where a are the normalised inputs and s = weight · what comes back."""
     model = (tl.program_id(0) // groups).to(tl.int64)
     group = tl.program_id(0) % groups
     members = channels // groups * positions
@@ -78,11 +94,11 @@ def _input_gradient(
     for first in range(0, members, ROWS):
         member = first + row
         inside = (member < members)[:, None] & (sample < batch)[None, :]
-        at = start + member[:, None] * batch + sample[None, :]
+        at = member[:, None] * batch + sample[None, :]
         channel = group * (channels // groups) + member // positions
         w = tl.load(weight + model * stride + channel, mask=member < members, other=0.0)
-        slope = tl.load(upstream + at, mask=inside, other=0.0) * w[:, None]
-        normal = (tl.load(images + at, mask=inside, other=0.0) - mean[None, :]) * scale[None, :]
+        slope = _slope(upstream + start, outputs + start, at, inside, rectifies) * w[:, None]
+        normal = (tl.load(images + start + at, mask=inside, other=0.0) - mean[None, :]) * scale[None, :]
         straight += slope
         turned += slope * normal
     s1 = tl.sum(straight, 0) / members
@@ -90,21 +106,26 @@ def _input_gradient(
     for first in range(0, members, ROWS):
         member = first + row
         inside = (member < members)[:, None] & (sample < batch)[None, :]
-        at = start + member[:, None] * batch + sample[None, :]
+        at = member[:, None] * batch + sample[None, :]
         channel = group * (channels // groups) + member // positions
         w = tl.load(weight + model * stride + channel, mask=member < members, other=0.0)
-        slope = tl.load(upstream + at, mask=inside, other=0.0) * w[:, None]
-        normal = (tl.load(images + at, mask=inside, other=0.0) - mean[None, :]) * scale[None, :]
-        tl.store(out + at, scale[None, :] * (slope - s1[None, :] - normal * s2[None, :]), mask=inside)
+        slope = _slope(upstream + start, outputs + start, at, inside, rectifies)
+        tl.store(of_other + start + at, slope, mask=inside & (adds != 0))
+        normal = (tl.load(images + start + at, mask=inside, other=0.0) - mean[None, :]) * scale[None, :]
+        tl.store(
+            out + start + at, scale[None, :] * (slope * w[:, None] - s1[None, :] - normal * s2[None, :]), mask=inside
+        )
 
 
 @_kernel
 def _parameter_gradient(
-    images, means, scales, upstream, of_weight, of_bias, channels, groups, positions, batch, BLOCK: tl.constexpr,
+    images, outputs, means, scales, upstream, of_weight, of_bias,
+    channels, groups, positions, batch, stride, bias_stride, rectifies, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One channel of one model, summed over positions and samples."""
     program = tl.program_id(0).to(tl.int64)
-    group = program // channels * groups + program % channels // (channels // groups)
+    model, channel = program // channels, program % channels
+    group = model * groups + channel // (channels // groups)
     turned = tl.zeros((BLOCK,), tl.float32)
     straight = tl.zeros((BLOCK,), tl.float32)
     for first in range(0, positions * batch, BLOCK):
@@ -114,11 +135,21 @@ def _parameter_gradient(
         mean = tl.load(means + kept, mask=inside, other=0.0)
         scale = tl.load(scales + kept, mask=inside, other=0.0)
         at = program * positions * batch + element
-        slope = tl.load(upstream + at, mask=inside, other=0.0)
+        slope = _slope(upstream, outputs, at, inside, rectifies)
         turned += slope * (tl.load(images + at, mask=inside, other=0.0) - mean) * scale
         straight += slope
-    tl.store(of_weight + program, tl.sum(turned, 0))
-    tl.store(of_bias + program, tl.sum(straight, 0))
+    tl.store(of_weight + model * stride + channel, tl.sum(turned, 0))
+    tl.store(of_bias + model * bias_stride + channel, tl.sum(straight, 0))
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What the backward pass needs: the inputs, what came out where ReLU followed, and each group's mean and scale."""
+
+    images: Tensor
+    outputs: Tensor | None
+    means: Tensor
+    scales: Tensor
 
 
 def _sizes(images: Tensor, groups: int) -> tuple[int, int, int, int]:
@@ -127,32 +158,40 @@ def _sizes(images: Tensor, groups: int) -> tuple[int, int, int, int]:
     return channels, groups, images[0, 0].numel() // batch, batch
 
 
-def forward(images: Tensor, weight: Tensor, bias: Tensor, groups: int, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Outputs, means and scales (N, groups, B) of contiguous images; weights (N, C), rows any distance apart."""
-    batch = images.shape[-1]
+def _grid(images: Tensor, groups: int) -> tuple[int, int]:
+    return len(images) * groups, int(triton.cdiv(images.shape[-1], LANES))
+
+
+def forward(
+    images: Tensor, weight: Tensor, bias: Tensor, groups: int, epsilon: float, other: Tensor | None, rectified: bool
+) -> tuple[Tensor, Kept]:
+    """Outputs for weights and biases (N, C), rows any distance apart; plus `other` images; through ReLU if asked."""
+    images = images.contiguous()
     out = torch.empty_like(images)
-    means = images.new_empty(len(images), groups, batch)
+    means = images.new_empty(len(images), groups, images.shape[-1])
     scales = torch.empty_like(means)
-    grid = (len(images) * groups, triton.cdiv(batch, LANES))
-    _forward[grid](
-        images, weight, bias, out, means, scales, *_sizes(images, groups), epsilon, weight.stride(0), bias.stride(0),
-        ROWS=ROWS, LANES=LANES,
+    _forward[_grid(images, groups)](
+        images, weight, bias, images if other is None else other.contiguous(), out, means, scales,
+        *_sizes(images, groups), epsilon, weight.stride(0), bias.stride(0), int(other is not None), int(rectified),
+        ROWS=ROWS, LANES=LANES, num_warps=WARPS,
     )  # fmt: skip
-    return out, means, scales
+    return out, Kept(images, out if rectified else None, means, scales)
 
 
 def backward(
-    images: Tensor, weight: Tensor, means: Tensor, scales: Tensor, upstream: Tensor, groups: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients with respect to images, weights (N, C) and biases (N, C)."""
-    sizes = _sizes(images, groups)
-    out = torch.empty_like(images)
-    of_weight, of_bias = images.new_empty(images.shape[:2]), images.new_empty(images.shape[:2])
-    grid = (len(images) * groups, triton.cdiv(images.shape[-1], LANES))
-    _input_gradient[grid](
-        images, weight, means, scales, upstream, out, *sizes, weight.stride(0), ROWS=ROWS, LANES=LANES
-    )
+    kept: Kept, weight: Tensor, upstream: Tensor, of_weight: Tensor, of_bias: Tensor, groups: int, added: bool
+) -> list[Tensor]:
+    """Those with respect to images, and to what was `added` if so; those of weights and biases (N, C) are filled in."""
+    images, upstream, rectified = kept.images, upstream.contiguous(), int(kept.outputs is not None)
+    outputs = images if kept.outputs is None else kept.outputs
+    sizes, out = _sizes(images, groups), torch.empty_like(images)
+    of_other = torch.empty_like(images) if added else out
+    _input_gradient[_grid(images, groups)](
+        images, outputs, weight, kept.means, kept.scales, upstream, out, of_other,
+        *sizes, weight.stride(0), int(added), rectified, ROWS=ROWS, LANES=LANES, num_warps=WARPS,
+    )  # fmt: skip
     _parameter_gradient[(len(images) * images.shape[1],)](
-        images, means, scales, upstream, of_weight, of_bias, *sizes, BLOCK=BLOCK
-    )
-    return out, of_weight, of_bias
+        images, outputs, kept.means, kept.scales, upstream, of_weight, of_bias,
+        *sizes, of_weight.stride(0), of_bias.stride(0), rectified, BLOCK=BLOCK,
+    )  # fmt: skip
+    return [out, of_other] if added else [out]

@@ -1,0 +1,148 @@
+"""A local step of stacks of ResNet-18-GN on a GPU, as the vectorised engine takes it: time, kernels, memory, accuracy.
+
+    PYTHONPATH=src python3 benchmarks/graph_step.py
+
+N models with a batch of 50 images (3 × 32 × 32) each. The first call includes the compilation of all kernels.
+"""
+
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+
+os.environ["TRITON_CACHE_DIR"] = (
+    tempfile.mkdtemp()
+)  # so that kernels are compiled anew: Triton looks when it is imported
+
+import torch
+from torch import Tensor, nn
+from torch.profiler import ProfilerActivity, profile
+
+from fedamd.data.base import Dataset
+from fedamd.engines.captured import CapturedOracle
+from fedamd.engines.precise import precisely
+from fedamd.models.images import ResNet18
+from fedamd.oracles.autograd import AutogradOracle
+from fedamd.oracles.base import Batch
+from fedamd.oracles.stacked.graph_oracle import GraphOracle
+
+SAMPLES, BATCH = 5000, 50
+MODELS = (1, 10, 80)
+PRECISIONS = ("float32", "tf32")
+CUDA = torch.device("cuda")
+RATE = 1e-3
+
+
+def dataset() -> Dataset:
+    """Random images and labels in the shape of CIFAR-10."""
+    images = torch.randn(SAMPLES, 3, 32, 32, device=CUDA)
+    labels = torch.randint(10, (SAMPLES,), device=CUDA)
+    return Dataset("random", images, labels, images[:100], labels[:100], 10)
+
+
+def stack(model: nn.Module, models: int) -> Tensor:
+    """Parameters of N networks that differ."""
+    start = nn.utils.parameters_to_vector(model.parameters()).detach()
+    return start + 0.01 * torch.randn(models, len(start), device=CUDA)
+
+
+def draw(models: int) -> Batch:
+    samples = torch.randint(SAMPLES, (models, BATCH), device=CUDA)
+    return Batch(samples, torch.full((models, BATCH), 1 / BATCH, device=CUDA))
+
+
+def milliseconds(call: Callable[[], object], repeats: int = 15) -> float:
+    """Median time on the device."""
+    times = []
+    for _ in range(repeats + 3):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        call()
+        end.record()
+        end.synchronize()
+        times.append(start.elapsed_time(end))
+    return statistics.median(times[3:])
+
+
+class Unaligned(GraphOracle):
+    """With models side by side, wherever they begin."""
+
+    alignment = 1
+
+
+def first_call(model: nn.Module, data: Dataset) -> GraphOracle:
+    began = time.perf_counter()
+    oracle = GraphOracle(model, data)
+    traced = time.perf_counter()
+    oracle.gradient(stack(model, 10), draw(10))
+    torch.cuda.synchronize()
+    ended = time.perf_counter()
+    print(f"first call: {traced - began:.2f} s to trace the model, {ended - traced:.2f} s for the first gradient")
+    return oracle
+
+
+def check(oracle: GraphOracle, model: nn.Module, data: Dataset) -> None:
+    """Against automatic differentiation in float64."""
+    x, batch = stack(model, 3), draw(3)
+    gradients, losses = oracle.gradient(x, batch)
+    exact = Dataset("exact", data.inputs.double(), data.targets, data.test_inputs, data.test_targets, 10)
+    truth, loss = AutogradOracle(model.double(), exact).gradient(
+        x[1].double(), Batch(batch.samples[1], batch.weights[1].double())
+    )
+    model.float()
+    error = (gradients[1] - truth).norm() / truth.norm()
+    print(f"against float64: gradient off by {error:.1e} of its length, loss by {abs(losses[1] - loss):.1e}")
+
+
+def measure(oracle: GraphOracle, model: nn.Module, models: int, precision: str) -> None:
+    captured, batch = CapturedOracle(oracle), draw(models)
+    x, eta = stack(model, models), torch.full((models, 1), RATE, device=CUDA)
+    torch.cuda.reset_peak_memory_stats()
+    with precisely(precision, CUDA):
+        began = time.perf_counter()
+        captured.step(x, eta, batch)
+        torch.cuda.synchronize()
+        capture = time.perf_counter() - began
+        step = milliseconds(lambda: captured.step(x, eta, batch))
+        graph = next(iter(captured._graphs.values()))
+        replay = milliseconds(lambda: graph(batch))
+        peak = torch.cuda.max_memory_allocated() / 2**30
+        print(
+            f"{type(oracle).__name__}, N = {models}, {precision}: {step:.2f} ms a step, {replay:.2f} in the graph; "
+            f"captured in {capture:.2f} s; {peak:.1f} GiB"
+        )
+        if models == 10 and type(oracle) is GraphOracle:
+            kernels(lambda: captured.step(x, eta, batch))
+
+
+def kernels(call: Callable[[], object]) -> None:
+    """Those that take longest."""
+    with profile(activities=[ProfilerActivity.CUDA]) as recorded:
+        call()
+        torch.cuda.synchronize()
+    events = [event for event in recorded.key_averages() if event.device_time_total > 0]
+    total, launches = sum(event.device_time_total for event in events), sum(event.count for event in events)
+    print(f"  {total / 1000:.2f} ms in {launches} launches")
+    for event in sorted(events, key=lambda event: -event.device_time_total)[:20]:
+        print(f"  {event.device_time_total / 1000:6.3f} ms x{event.count:<3} {event.key[:110]}")
+
+
+def main() -> None:
+    torch.manual_seed(0)
+    began = time.perf_counter()
+    data, model = dataset(), ResNet18(3, 10).to(CUDA)
+    torch.cuda.synchronize()
+    ready = time.perf_counter() - began
+    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}; device ready in {ready:.2f} s")
+    oracle = first_call(model, data)
+    check(oracle, model, data)
+    for models in MODELS:
+        for precision in PRECISIONS:
+            measure(oracle, model, models, precision)
+            torch.cuda.empty_cache()
+    measure(Unaligned(model, data), model, 10, "tf32")
+
+
+if __name__ == "__main__":
+    main()
