@@ -1,6 +1,6 @@
 """What tuning saves: rounds of `fedamd tune` against those of the full grid, and the accuracy that each of them finds.
 
-    python benchmarks/tuning.py [digits | fashion-mnist] [--trials 12] [--seeds 3]
+    python benchmarks/tuning.py [digits | fashion-mnist] [--trials 12] [--seeds 3] [--device cuda]
 
 The grid is six η_l by three η_s; tuning gets two thirds as many trials, in one
 batch, from the same ranges. Both choose on one seed; what they chose is then run on fresh seeds, in the same way, and
@@ -38,8 +38,10 @@ def main() -> None:
     parser.add_argument("problem", nargs="?", choices=PROBLEMS, default="digits")
     parser.add_argument("--trials", type=int, default=12, help="of the tuning")
     parser.add_argument("--seeds", type=int, default=3, help="fresh seeds that the two choices are run on")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     options = parser.parse_args()
-    problem = PROBLEMS[options.problem] | {"partition": {"name": "classes", "classes_per_client": 2}}
+    split = {"name": "classes", "classes_per_client": 2}
+    problem = PROBLEMS[options.problem] | {"partition": split, "device": options.device}
     points = [{"eta_l": eta_l, "eta_s": eta_s} for eta_l in RATES for eta_s in SERVER_RATES]
     final = {json.dumps(point): last(problem, point, seed=0) for point in points}
     from_grid = json.loads(max(final, key=lambda key: final[key]))

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from fedamd.transfer import upload
+from fedamd.triton_here import has_triton
 
 _WORD = (1 << 64) - 1
 _STEP = 0x9E3779B97F4A7C15
@@ -56,6 +57,10 @@ def _mixed(z: Tensor) -> Tensor:
 
     int64 arithmetic wraps round as that of 64-bit words does; a shift must be made logical by a mask.
     """
+    if z.is_cuda and has_triton():
+        from fedamd import triton_draw
+
+        return triton_draw.mixed(z)
     z += _signed(_STEP)
     for shift, multiplier in zip(_SHIFTS, _MULTIPLIERS, strict=False):
         z ^= (z >> shift).bitwise_and_(_WORD >> shift)

@@ -12,9 +12,10 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, islice, pairwise
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -28,6 +29,7 @@ from fedamd.engines.stack import Assembly, Stack, StackedReplies, play_stacked, 
 from fedamd.errors import FedamdError, UserCodeError, described, round_named
 from fedamd.oracles.base import Oracle
 
+T = TypeVar("T")
 LARGE = 1 << 20  # parameters from which on a step takes so long that recording the steps one by one costs nothing
 
 
@@ -60,7 +62,7 @@ class VectorEngine(Engine):
         )
         self._piece = piece
         self._captured = CapturedOracle(oracle)
-        self._graphs: OrderedDict[Hashable, _Graph] = OrderedDict()  # the one not used for longest first
+        self._graphs: OrderedDict[Hashable, _Graph[Any]] = OrderedDict()  # the one not used for longest first
         self._pool: Any = None  # graphs are replayed one after the other and can share their memory
         self._captures = 0
         self._rows = 1  # of all stacks of the exchange
@@ -113,8 +115,14 @@ class VectorEngine(Engine):
         with self._at_work():
             if not (self._oracle.exact_in_batch or xs[0].is_cuda):
                 return [(loss.item(), accuracy.item()) for loss, accuracy in map(self._oracle.evaluate, xs)]
-            losses, accuracies = self._oracle.evaluate(torch.stack(list(xs)))
-            return [(loss, accuracy) for loss, accuracy in torch.stack([losses, accuracies], -1).tolist()]
+            return [(loss, accuracy) for loss, accuracy in self._evaluated(torch.stack(list(xs))).tolist()]
+
+    def _evaluated(self, xs: Tensor) -> Tensor:
+        """(n, 2): loss and accuracy of every model of a stack."""
+        if not (xs.is_cuda and self._oracle.records_evaluation):
+            return _evaluation(self._oracle, [xs])
+        compute = partial(_evaluation, self._oracle)
+        return self._graph("evaluation", compute, [xs])([xs])[: len(xs)]
 
     def extras(self, t: int) -> Mapping[str, float]:  # noqa: ARG002
         """On CUDA: how many graphs are held, how many were ever captured, and the device memory taken at most."""
@@ -194,7 +202,16 @@ class VectorEngine(Engine):
             return self._play_steps(role, stack, large)
         if not stack.noise.is_cuda:
             return play_stacked(role, stack, oracle, self._micro_batch)
-        return self._graph(role, stack, oracle)(stack)
+        return self._play_recorded(role, stack, oracle)
+
+    def _play_recorded(self, role: Role, stack: Stack, oracle: Oracle) -> StackedReplies:
+        """With a graph of the role's whole local loop."""
+
+        def play(padded: Sequence[Tensor]) -> StackedReplies:
+            return play_stacked(role, stack.map(padded), oracle, self._micro_batch)
+
+        outcome = self._graph(role, play, stack.tensors())(stack.tensors())
+        return outcome.map([tensor[: len(stack)].clone() for tensor in outcome.tensors()])
 
     def _play_steps(self, role: Role, stack: Stack, large: bool) -> StackedReplies:
         """With graphs of the gradient alone: all pieces at once of a small model, of a large one as many as rows."""
@@ -203,15 +220,13 @@ class VectorEngine(Engine):
             self._captured.reserve(min(rows, self._rows), next(iter(stack.sent.values())))
         return play_stacked(role, stack, self._captured, self._micro_batch, rows)
 
-    def _graph(self, role: Role, stack: Stack, oracle: Oracle) -> "_Graph":
-        rows = rounded_up(len(stack))
-        shapes = tuple(tuple(tensor.shape[1:]) for tensor in stack.tensors())
-        key = (role, rows, shapes)
+    def _graph(self, what: Hashable, compute: Callable[[Sequence[Tensor]], T], stacks: Sequence[Tensor]) -> "_Graph[T]":
+        """The graph of this computation for stacks of such shapes, recorded when it is first asked for."""
+        rows = rounded_up(len(stacks[0]))
+        key = (what, rows, tuple(tuple(stack.shape[1:]) for stack in stacks))
         if key not in self._graphs:
             self._pool = self._pool or torch.cuda.graph_pool_handle()
-            self._graphs[key] = _Graph(
-                lambda padded: play_stacked(role, padded, oracle, self._micro_batch), stack, rows, self._pool
-            )
+            self._graphs[key] = _Graph(compute, stacks, rows, self._pool)
             self._captures += 1
             if len(self._graphs) > MOST_GRAPHS:
                 self._graphs.popitem(last=False)
@@ -234,18 +249,24 @@ class _Chunk:
         return sum(self.stack.real[self.start : self.stop])
 
 
-class _Graph:
-    """A role's local loop for a fixed number of rows, captured once and replayed."""
+class _Graph(Generic[T]):
+    """A computation on stacks of a fixed number of rows, recorded once and replayed."""
 
-    def __init__(self, play: Callable[[Stack], StackedReplies], like: Stack, rows: int, pool: Any) -> None:
-        self._static = like.map([_padded(tensor, rows) for tensor in like.tensors()])
-        self._graph, self._outcome = recorded(lambda: play(self._static), pool)
+    def __init__(self, compute: Callable[[Sequence[Tensor]], T], like: Sequence[Tensor], rows: int, pool: Any) -> None:
+        self._static = [_padded(stack, rows) for stack in like]
+        self._graph, self._outcome = recorded(lambda: compute(self._static), pool)
 
-    def __call__(self, stack: Stack) -> StackedReplies:
-        for static, tensor in zip(self._static.tensors(), stack.tensors(), strict=True):
-            static[: len(stack)].copy_(tensor)
+    def __call__(self, stacks: Sequence[Tensor]) -> T:
+        """What comes of these, where the graph leaves it until the next call; rows beyond theirs mean nothing."""
+        for static, stack in zip(self._static, stacks, strict=True):
+            static[: len(stack)].copy_(stack)
         self._graph.replay()
-        return self._outcome.map([tensor[: len(stack)].clone() for tensor in self._outcome.tensors()])
+        return self._outcome
+
+
+def _evaluation(oracle: Oracle, stacks: Sequence[Tensor]) -> Tensor:
+    (models,) = stacks
+    return torch.stack(oracle.evaluate(models), -1)
 
 
 @contextmanager

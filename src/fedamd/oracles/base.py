@@ -52,6 +52,7 @@ class Oracle(Protocol):
     made_for: ClassVar[str | None] = None  # the kind of device it is fast on; None: any
     stacks_on: ClassVar[tuple[str, ...]] = ("cuda",)  # devices where one call for many clients beats a call for each
     exact_in_batch: bool = False  # whether a row of a stack is the same bits whatever the other rows
+    records_evaluation: bool = False  # whether `evaluate` never waits for a GPU, so that a CUDA graph can record it
     keyed: bool = False  # whether batches must have keys, for the masks of dropout
     samples_at_once: int = 1 << 15  # in one gradient call, over all rows of a stack
     alignment: int = 1  # the rows of a stack begin best at multiples of so many numbers

@@ -111,12 +111,13 @@ def _close(runs: Sequence[Run], t: int, engine: Engine, listen: Listener, ledger
         evaluations = dict(zip(map(id, due), engine.evaluate(models), strict=True)) if due else {}
         measured = [run.measure(t, evaluations.get(id(run))) for run in runs]
     seconds = (perf_counter() - runs[0].clock) / len(runs)  # the lockstep's time is counted once
+    extras = engine.extras(t)
     for run, (loss, total), ledger, found in zip(runs, numbers.tolist(), ledgers, measured, strict=True):
         run.count_bad_rounds()
         if not math.isfinite(total) or max(run.all_bad_rounds.values(), default=0) >= HOPELESS:
             run.status = "diverged"
         elif run.t >= run.config.rounds:
             run.status = "finished"
-        record = run.record(t, loss, found, ledger, engine.extras(t), seconds)
+        record = run.record(t, loss, found, ledger, extras, seconds)
         run.records.append(record)
         listen(run, record)

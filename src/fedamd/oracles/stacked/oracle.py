@@ -43,6 +43,7 @@ class StackedOracle(Oracle):
     description = "stacks of small networks on a GPU, each with its own weights"
     made_for = "cuda"
     stacks_on = ("cpu", "cuda")
+    records_evaluation = True
     samples_at_once = 1 << 18
 
     @classmethod
