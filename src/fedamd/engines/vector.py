@@ -23,6 +23,7 @@ from torch import Tensor
 from fedamd.algorithms.base import Answers, Order, Replies, Role
 from fedamd.engines.base import Engine, Request, accepted, like_x
 from fedamd.engines.captured import MOST_GRAPHS, CapturedOracle, recorded, rounded_up
+from fedamd.engines.device_memory import is_full, with_room
 from fedamd.engines.loop import play
 from fedamd.engines.pieces import PIECE
 from fedamd.engines.stack import Assembly, Stack, StackedReplies, play_stacked, stack_orders
@@ -30,6 +31,7 @@ from fedamd.errors import FedamdError, UserCodeError, described, round_named
 from fedamd.oracles.base import Oracle
 
 T = TypeVar("T")
+_Group = Sequence[tuple[int, Order]]  # orders of one stack, each with the index of its request
 LARGE = 1 << 20  # parameters from which on a step takes so long that recording the steps one by one costs nothing
 
 
@@ -71,9 +73,11 @@ class VectorEngine(Engine):
         with self._at_work():
             try:
                 return self._execute(requests)
-            except (FedamdError, torch.OutOfMemoryError):
+            except FedamdError:
                 raise
             except Exception as error:
+                if is_full(error):
+                    raise
                 self._find_culprit(requests)
                 raise _only_together(requests[0], error) from error
 
@@ -90,26 +94,22 @@ class VectorEngine(Engine):
     def _execute(self, requests: Sequence[Request]) -> list[Answers]:
         answers: list[dict[str, Replies]] = [{} for _ in requests]
         groups = _merge(requests, apart=not self._oracle.exact_in_batch)
-        stacks = [
-            stack_orders(
-                [requests[index] for index, _ in group],
-                [order for _, order in group],
-                self._oracle.keyed,
-                self._piece_of(group),
-            )
-            for group in groups
-        ]
+        stacks = with_room(lambda: [self._stack(requests, group) for group in groups], self._make_room, len(requests))
         self._rows = sum(map(len, stacks))
         outcomes = self._play([group[0][1].role for group in groups], stacks)
         for group, outcome, finite in zip(groups, outcomes, _finite(outcomes), strict=True):
             for (index, order), part, fine in _divided(group, outcome, finite):
-                answers[index][order.role.name] = accepted(
-                    requests[index].site, order.clients, part.values, part.memory, part.losses, part.bits, fine
-                )
+                taken = (part.values, part.memory, part.losses, part.bits, fine)
+                accept = partial(accepted, requests[index].site, order.clients, *taken)
+                answers[index][order.role.name] = with_room(accept, self._make_room, len(requests))
         for request, answer in zip(requests, answers, strict=True):
             for order in request.exchange.orders:
                 answer.setdefault(order.role.name, Replies((), {}))
         return list(answers)
+
+    def _stack(self, requests: Sequence[Request], group: _Group) -> Stack:
+        orders = [order for _, order in group]
+        return stack_orders([requests[index] for index, _ in group], orders, self._oracle.keyed, self._piece_of(group))
 
     def evaluate(self, xs: Sequence[Tensor]) -> list[tuple[float, float]]:
         with self._at_work():
@@ -134,7 +134,7 @@ class VectorEngine(Engine):
             "device_memory": torch.cuda.max_memory_allocated(),
         }
 
-    def _piece_of(self, group: Sequence[tuple[int, Order]]) -> int | None:
+    def _piece_of(self, group: _Group) -> int | None:
         piece = self._piece or (PIECE if like_x(group[0][1]).is_cuda else None)
         return min(piece, self._micro_batch or piece) if piece else None
 
@@ -175,7 +175,9 @@ class VectorEngine(Engine):
         try:
             chunk.assembly.put(chunk.start, self._play_chunk(chunk, oracle))
             return
-        except torch.OutOfMemoryError as error:
+        except RuntimeError as error:
+            if not is_full(error):
+                raise
             rows = chunk.stop - chunk.start
             if rows == 1:
                 raise FedamdError(
@@ -305,7 +307,7 @@ def _even(weights: Sequence[int], count: int) -> list[int]:
     return [*bounds, len(weights)]
 
 
-def _merge(requests: Sequence[Request], apart: bool) -> list[list[tuple[int, Order]]]:
+def _merge(requests: Sequence[Request], apart: bool) -> list[_Group]:
     """Orders that can be played as one stack, each with the index of its request; `apart`, of one run on a CPU."""
     merged: dict[Hashable, list[tuple[int, Order]]] = defaultdict(list)
     for index, request in enumerate(requests):
@@ -323,7 +325,7 @@ def _finite(outcomes: Sequence[StackedReplies]) -> list[list[bool]]:
 
 
 def _divided(
-    group: Sequence[tuple[int, Order]], outcome: StackedReplies, finite: Sequence[bool]
+    group: _Group, outcome: StackedReplies, finite: Sequence[bool]
 ) -> Iterator[tuple[tuple[int, Order], StackedReplies, Sequence[bool]]]:
     """The rows of each order of a group."""
     start = 0
