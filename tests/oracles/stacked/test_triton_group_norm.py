@@ -32,7 +32,8 @@ def test_outputs_and_gradients(
     there = [values.to(device) for values in (images, weight, bias, other, upstream)]
     outputs, kept = norm.forward(*there[:3], 2, 1e-5, there[3] if added else None, rectified)
     of_weight, of_bias = torch.empty_like(there[1]), torch.empty(*shape[:2], device=device)
-    of_images, *of_other = norm.backward(kept, there[1], there[4], of_weight, of_bias, 2, added)
+    norm.parameter_gradient(kept, there[4], of_weight, of_bias, 2)
+    of_images, *of_other = norm.input_gradient(kept, there[1], there[4], 2, added)
     for index, values in enumerate((outputs, of_images, of_weight, of_bias, *of_other)):
         wanted = torch.stack([row[index].detach() for row in truth])
         wanted = wanted.movedim(1, -1) if index in (0, 1, 4) else wanted

@@ -66,7 +66,10 @@ class Convolution(Layer):
         return _present(self.weight, self.bias)
 
     def forward(self, parameters: Parameters, inputs: Sequence[Tensor]) -> tuple[Tensor, Any]:
-        live = self.geometry.cropped(parameters[self.weight]).flatten(2)
+        live = parameters[self.weight]
+        if self._crops:  # a copy that both passes use
+            live = self.geometry.cropped(live).contiguous()
+        live = live.flatten(2)
         columns = self.geometry.unfold(inputs[0])
         outputs = _biased(torch.bmm(live, columns), parameters, self.bias)
         return outputs.view(len(outputs), *self.geometry.outputs, -1), (live, columns)
@@ -74,17 +77,20 @@ class Convolution(Layer):
     def backward(self, back: Back) -> Sequence[Tensor]:
         (live, columns), upstream = back.kept, back.upstream.flatten(2)
         whole = back.gradients[self.weight]
-        part = self.geometry.cropped(whole)
-        if part.shape == whole.shape:
+        if self._crops:
+            self.geometry.spread(torch.bmm(upstream, columns.transpose(1, 2)), whole)
+        else:
             torch.bmm(upstream, columns.transpose(1, 2), out=whole.view(live.shape))
-        else:  # the other taps only ever meet padding
-            whole.zero_()
-            part.copy_(torch.bmm(upstream, columns.transpose(1, 2)).view(part.shape))
         _sum_biases(upstream, back.gradients, self.bias)
         if not back.wanted:
             return ()
         columns = torch.bmm(live.transpose(1, 2), upstream)
         return [self.geometry.fold(columns, back.upstream.shape[-1], back.so_far)]
+
+    @property
+    def _crops(self) -> bool:
+        """Whether some taps only ever meet padding."""
+        return self.geometry.live_kernel != self.geometry.kernel
 
 
 @dataclass(frozen=True)
@@ -157,17 +163,14 @@ class GroupNorm(Layer):
         return outputs, (normal, scale, outputs)
 
     def backward(self, back: Back) -> Sequence[Tensor]:
-        weight, of_weight, of_bias = (
-            back.parameters[self.weight],
-            back.gradients[self.weight],
-            back.gradients[self.bias],
-        )
+        weight, of_weight = back.parameters[self.weight], back.gradients[self.weight]
+        of_bias = back.gradients[self.bias]
         if has_kernels(back.upstream):
-            from fedamd.oracles.stacked import triton_group_norm
+            from fedamd.oracles.stacked import triton_group_norm as kernels
 
-            own, *others = triton_group_norm.backward(
-                back.kept, weight, back.upstream, of_weight, of_bias, self.groups, self.added
-            )
+            upstream = back.upstream.contiguous()
+            kernels.parameter_gradient(back.kept, upstream, of_weight, of_bias, self.groups)
+            own, *others = kernels.input_gradient(back.kept, weight, upstream, self.groups, self.added)
             return [back.total(own), *others]
         normal, scale, outputs = back.kept
         upstream = back.upstream.masked_fill(outputs <= 0, 0.0) if self.rectified else back.upstream

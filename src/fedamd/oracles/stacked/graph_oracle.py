@@ -12,7 +12,9 @@ from fedamd.errors import FedamdError
 from fedamd.oracles.architecture import NotPlain, check_labels, check_plain, check_unaugmented
 from fedamd.oracles.autograd import AutogradOracle
 from fedamd.oracles.base import Batch
+from fedamd.oracles.stacked.compilation import compile_graph_kernels
 from fedamd.oracles.stacked.graph import Network
+from fedamd.oracles.stacked.kernels import has_kernels
 from fedamd.oracles.stacked.oracle import cross_entropy, gather
 
 
@@ -36,6 +38,8 @@ class GraphOracle(AutogradOracle):
             ) from reason
         self._shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
         self._sizes = [shape.numel() for shape in self._shapes.values()]
+        if has_kernels(dataset.inputs):
+            compile_graph_kernels(dataset.inputs)
 
     @classmethod
     def unsupported(cls, model: nn.Module, dataset: Dataset) -> str | None:

@@ -146,6 +146,25 @@ def _largest_back(
     tl.store(out + model * channels * height * width * batch + to, total, mask=inside)
 
 
+@triton.jit(
+    do_not_specialize=["pairs", "stride", "top", "left", "rows", "columns"], do_not_specialize_on_alignment=["whole"]
+)
+def _spread(
+    live, whole, pairs, stride, top, left, rows, columns,
+    TAPS: tl.constexpr, ACROSS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Kernels of so many pairs of channels, zero but for the live taps."""
+    model = tl.program_id(1).to(tl.int64)
+    element = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    pair = element // TAPS
+    inside = pair < pairs
+    row, column = element % TAPS // ACROSS - top, element % TAPS % ACROSS - left
+    real = inside & (row >= 0) & (row < rows) & (column >= 0) & (column < columns)
+    at = (pair * rows + row) * columns + column
+    values = tl.load(live + model * pairs * rows * columns + at, mask=real, other=0.0)
+    tl.store(whole + model * stride + element, values, mask=inside)
+
+
 def _grid(models: int, image: tuple[int, int, int], batch: int) -> tuple[int, int]:
     return int(triton.cdiv(math.prod(image) * batch, BLOCK)), models
 
@@ -190,3 +209,14 @@ def largest_back(upstream: Tensor, code: Tensor, geometry: Geometry) -> Tensor:
         upstream.contiguous(), code, out, channels, batch, *geometry.windows, BLOCK=BLOCK
     )
     return out
+
+
+def spread(live: Tensor, whole: Tensor, geometry: Geometry) -> None:
+    """Fill weights (N, C', C, rows, columns), models any distance apart, from the live ones (N, C', C·taps)."""
+    models, outputs, inputs, *_ = whole.shape
+    (top, _), (left, _) = geometry.live
+    grid = _grid(models, (outputs * inputs, *geometry.kernel), 1)
+    _spread[grid](
+        live.contiguous(), whole, outputs * inputs, whole.stride(0), top, left, *geometry.live_kernel,
+        TAPS=geometry.taps, ACROSS=geometry.kernel[1], BLOCK=BLOCK,
+    )  # fmt: skip

@@ -144,12 +144,13 @@ def _parameter_gradient(
 
 @dataclass(frozen=True)
 class Kept:
-    """What the backward pass needs: the inputs, what came out where ReLU followed, and each group's mean and scale."""
+    """What the backward pass needs: what came in and out, each group's mean and scale, and whether ReLU followed."""
 
     images: Tensor
-    outputs: Tensor | None
+    outputs: Tensor
     means: Tensor
     scales: Tensor
+    rectified: bool
 
 
 def _sizes(images: Tensor, groups: int) -> tuple[int, int, int, int]:
@@ -175,23 +176,25 @@ def forward(
         *_sizes(images, groups), epsilon, weight.stride(0), bias.stride(0), int(other is not None), int(rectified),
         ROWS=ROWS, LANES=LANES, num_warps=WARPS,
     )  # fmt: skip
-    return out, Kept(images, out if rectified else None, means, scales)
+    return out, Kept(images, out, means, scales, rectified)
 
 
-def backward(
-    kept: Kept, weight: Tensor, upstream: Tensor, of_weight: Tensor, of_bias: Tensor, groups: int, added: bool
-) -> list[Tensor]:
-    """Those with respect to images, and to what was `added` if so; those of weights and biases (N, C) are filled in."""
-    images, upstream, rectified = kept.images, upstream.contiguous(), int(kept.outputs is not None)
-    outputs = images if kept.outputs is None else kept.outputs
-    sizes, out = _sizes(images, groups), torch.empty_like(images)
-    of_other = torch.empty_like(images) if added else out
-    _input_gradient[_grid(images, groups)](
-        images, outputs, weight, kept.means, kept.scales, upstream, out, of_other,
-        *sizes, weight.stride(0), int(added), rectified, ROWS=ROWS, LANES=LANES, num_warps=WARPS,
-    )  # fmt: skip
-    _parameter_gradient[(len(images) * images.shape[1],)](
-        images, outputs, kept.means, kept.scales, upstream, of_weight, of_bias,
-        *sizes, of_weight.stride(0), of_bias.stride(0), rectified, BLOCK=BLOCK,
+def input_gradient(kept: Kept, weight: Tensor, upstream: Tensor, groups: int, added: bool) -> list[Tensor]:
+    """With respect to images, and to what was `added` if so; `upstream` is contiguous."""
+    out = torch.empty_like(kept.images)
+    of_other = torch.empty_like(out) if added else out
+    _input_gradient[_grid(out, groups)](
+        kept.images, kept.outputs, weight, kept.means, kept.scales, upstream, out, of_other,
+        *_sizes(out, groups), weight.stride(0), int(added), int(kept.rectified),
+        ROWS=ROWS, LANES=LANES, num_warps=WARPS,
     )  # fmt: skip
     return [out, of_other] if added else [out]
+
+
+def parameter_gradient(kept: Kept, upstream: Tensor, of_weight: Tensor, of_bias: Tensor, groups: int) -> None:
+    """Fill in those of weights and biases (N, C), rows any distance apart; `upstream` is contiguous."""
+    images = kept.images
+    _parameter_gradient[(len(images) * images.shape[1],)](
+        images, kept.outputs, kept.means, kept.scales, upstream, of_weight, of_bias,
+        *_sizes(images, groups), of_weight.stride(0), of_bias.stride(0), int(kept.rectified), BLOCK=BLOCK,
+    )  # fmt: skip
