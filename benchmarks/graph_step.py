@@ -78,9 +78,7 @@ def first_call(model: nn.Module, data: Dataset) -> GraphOracle:
     oracle.gradient(stack(model, 10), draw(10))
     torch.cuda.synchronize()
     ended = time.perf_counter()
-    print(
-        f"first call: {traced - began:.2f} s to trace the model and compile, {ended - traced:.2f} s for the first gradient"
-    )
+    print(f"first call: {traced - began:.2f} s to trace and compile, {ended - traced:.2f} s for a gradient")
     return oracle
 
 
