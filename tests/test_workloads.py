@@ -22,7 +22,9 @@ def test_a_small_one_runs_and_tells_what_it_was(monkeypatch: pytest.MonkeyPatch)
     result = run_workload("tiny", rounds=3)
     assert result["data"] == "random tensors of nowhere's shape"
     assert (result["rounds"], result["of"], result["extrapolated"]) == (3, 9, True)
-    assert result["whole_workload"] == pytest.approx(result["first_round"] + 8 * result["each_round"])
+    assert result["whole_workload"] == pytest.approx(
+        result["first_round"] + 8 * result["each_round"] + result["evaluation"]
+    )
 
 
 def test_an_unknown_one_is_refused() -> None:

@@ -6,9 +6,11 @@ others are quoted, from their machines.
 """
 
 import platform
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -126,8 +128,9 @@ def time_workload(work: Workload, data: Dataset, rounds: int | None, device: str
     clock = as_sinks(lambda *_: ends.append(time.perf_counter() - begun))
     Session([Run(experiment)], resolved.engine, clock).run()
     seconds = ends[-1]
-    first, rest = ends[1] - ends[0], ends[-1] - ends[1]
-    each = rest / (taken - 1) if taken > 1 else first
+    first, *later = (after - before for before, after in pairwise(ends))
+    each = statistics.median(later[:-1] or later or [first])  # the last round has the evaluation
+    evaluation = max(0.0, later[-1] - each) if later else 0.0
     return {
         "title": work.title,
         "data": data.name,
@@ -140,7 +143,8 @@ def time_workload(work: Workload, data: Dataset, rounds: int | None, device: str
         "seconds": seconds,
         "first_round": first,
         "each_round": each,
-        "whole_workload": seconds if taken == work.rounds else first + each * (work.rounds - 1),
+        "evaluation": evaluation,
+        "whole_workload": seconds if taken == work.rounds else first + each * (work.rounds - 1) + evaluation,
         "extrapolated": taken < work.rounds,
         "peak_cpu_gib": _peak_gib(),
         "peak_gpu_gib": torch.cuda.max_memory_allocated() / 2**30 if device.startswith("cuda") else None,
