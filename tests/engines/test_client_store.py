@@ -1,9 +1,11 @@
 """What clients hold: the stores in memory and on disk behave as one."""
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedamd.engines import client_store
 from fedamd.engines.client_store import MemoryStore
 from fedamd.engines.disk_store import DiskStore
 
@@ -29,8 +31,17 @@ writes = st.lists(
 )
 
 
+@pytest.fixture(params=[False, True], ids=["small", "large"], scope="module")
+def size(request):
+    """Vectors that are kept side by side, and such that are kept one by one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(client_store, "LARGE", 2 if request.param else 1 << 20)
+        yield
+
+
 @settings(deadline=None, max_examples=50)
 @given(writes=writes)
+@pytest.mark.usefixtures("size")
 def test_memory_and_disk_are_one(writes, tmp_path_factory):
     """Any sequence of writes of any names, committed now and then, against a dictionary."""
     memory, disk = MemoryStore(), DiskStore(tmp_path_factory.mktemp("held") / "held.sqlite")
@@ -49,6 +60,7 @@ def test_memory_and_disk_are_one(writes, tmp_path_factory):
         assert held.fresh(EVERYONE) == fresh
 
 
+@pytest.mark.usefixtures("size")
 def test_a_store_restored_from_its_tensors_goes_on_like_the_first():
     first = MemoryStore()
     first.write([4, 1], {"a": rows(4, 1)})

@@ -1,7 +1,7 @@
 """What clients hold between rounds: vectors that never leave a client, kept here because a simulation is all clients.
 
-One protocol for every store: in memory (below: a slot for every client that has held something, on the engine's
-device), on disk (`disk_store`), shared among processes (`distributed`), or far away with real clients (`flower`).
+One protocol for every store: in memory (below: a slot for every client that has held something), on disk
+(`disk_store`), shared among processes (`distributed`), or far away with real clients (`flower`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from fedamd.transfer import upload
+
+LARGE = 1 << 20  # numbers of a vector from which on it waits in the host's memory
 
 
 class ClientStore(Protocol):
@@ -49,23 +51,16 @@ class ClientStore(Protocol):
 
 
 class MemoryStore:
-    """In memory, on the device of what is written."""
+    """In memory: small vectors on the device of what is written, large ones, which would soon fill it, on the host."""
 
     def __init__(self) -> None:
         self._slots: dict[int, int] = {}
-        self._stacks: dict[str, Tensor] = {}
+        self._kept: dict[str, _Together | _Apart] = {}
 
     def read(self, name: str, clients: Sequence[int], like: Tensor) -> Tensor:
-        if name not in self._stacks:
+        if name not in self._kept:
             return like.new_zeros(len(clients), like.numel())
-        stack = self._stacks[name]
-        slots = [self._slots.get(client, len(stack)) for client in clients]
-        known = [slot < len(stack) for slot in slots]  # a client may hold other vectors, but none of this name yet
-        rows = upload([slot if slot < len(stack) else 0 for slot in slots], stack.device)
-        values = stack.index_select(0, rows)
-        if not all(known):
-            values = values * upload(known, stack.device).unsqueeze(-1)
-        return values
+        return self._kept[name].read([self._slots.get(client) for client in clients], like)
 
     def fresh(self, clients: Sequence[int]) -> list[bool]:
         return [client not in self._slots for client in clients]
@@ -75,31 +70,77 @@ class MemoryStore:
             self._slots.setdefault(client, len(self._slots))
         slots = [self._slots[client] for client in clients]
         for name, stack in values.items():
-            self._room_for(name, stack).index_copy_(0, upload(slots, stack.device), stack)
+            self._keeping(name, stack).write(slots, stack)
 
-    def _room_for(self, name: str, like: Tensor) -> Tensor:
-        """The stack of this name, doubled whenever it is too short, so that growing is cheap on the whole."""
-        needed = len(self._slots)
-        stack = self._stacks.get(name)
-        if stack is None:
-            stack = like.new_zeros(needed, like.shape[-1])
-        elif len(stack) < needed:
-            stack = torch.cat([stack, stack.new_zeros(max(needed - len(stack), len(stack)), stack.shape[-1])])
-        self._stacks[name] = stack
-        return stack
+    def _keeping(self, name: str, like: Tensor) -> "_Together | _Apart":
+        if name not in self._kept:
+            self._kept[name] = _Together(like) if like.shape[-1] < LARGE else _Apart()
+        return self._kept[name]
 
     def commit(self, t: int) -> None:
         """Nothing to do: the checkpoint holds it all."""
 
     def rewind(self, t: int | None) -> None:  # noqa: ARG002  `restore` brings what was held
         self._slots.clear()
-        self._stacks.clear()
+        self._kept.clear()
 
     def tensors(self) -> dict[str, Tensor]:
         clients = torch.tensor(list(self._slots), dtype=torch.int64)
-        stacks = {name: self._room_for(name, stack)[: len(clients)] for name, stack in self._stacks.items()}
-        return {"clients": clients} | stacks
+        return {"clients": clients} | {name: kept.whole(len(clients)) for name, kept in self._kept.items()}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        self._slots = {client: slot for slot, client in enumerate(tensors["clients"].tolist())}
-        self._stacks = {name: stack for name, stack in tensors.items() if name != "clients"}
+        self.rewind(None)
+        values = {name: stack for name, stack in tensors.items() if name != "clients"}
+        self.write(tensors["clients"].tolist(), values)
+
+
+class _Together:
+    """Vectors by slot in one stack, on the device of the first."""
+
+    def __init__(self, like: Tensor) -> None:
+        self._stack = like.new_zeros(0, like.shape[-1])
+
+    def read(self, slots: Sequence[int | None], like: Tensor) -> Tensor:  # noqa: ARG002
+        stack = self._stack
+        places = [len(stack) if slot is None else slot for slot in slots]
+        known = [place < len(stack) for place in places]  # a client may hold other vectors, but none of this name yet
+        values = stack.index_select(0, upload([place if place < len(stack) else 0 for place in places], stack.device))
+        return values if all(known) else values * upload(known, stack.device).unsqueeze(-1)
+
+    def write(self, slots: Sequence[int], values: Tensor) -> None:
+        self._make_room(max(slots, default=-1) + 1)
+        self._stack.index_copy_(0, upload(slots, values.device), values)
+
+    def _make_room(self, rows: int) -> None:
+        """Doubled whenever it is too short, so that growing is cheap on the whole."""
+        stack = self._stack
+        if len(stack) < rows:
+            self._stack = torch.cat([stack, stack.new_zeros(max(rows - len(stack), len(stack)), stack.shape[-1])])
+
+    def whole(self, rows: int) -> Tensor:
+        """As a stack of so many."""
+        self._make_room(rows)
+        return self._stack[:rows]
+
+
+class _Apart:
+    """Vectors by slot, each by itself in the host's memory."""
+
+    def __init__(self) -> None:
+        self._vectors: dict[int, Tensor] = {}
+
+    def read(self, slots: Sequence[int | None], like: Tensor) -> Tensor:
+        stack = like.new_zeros(len(slots), like.numel())
+        for row, slot in zip(stack, slots, strict=True):
+            if slot is not None and slot in self._vectors:
+                row.copy_(self._vectors[slot])
+        return stack
+
+    def write(self, slots: Sequence[int], values: Tensor) -> None:
+        for slot, row in zip(slots, values, strict=True):
+            self._vectors[slot] = row.to("cpu", copy=True)
+
+    def whole(self, rows: int) -> Tensor:
+        """As a stack of so many."""
+        any_one = next(iter(self._vectors.values()))
+        return self.read(range(rows), any_one)
