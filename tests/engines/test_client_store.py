@@ -5,7 +5,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedamd.engines import client_store
 from fedamd.engines.client_store import MemoryStore
 from fedamd.engines.disk_store import DiskStore
 
@@ -31,20 +30,12 @@ writes = st.lists(
 )
 
 
-@pytest.fixture(params=[False, True], ids=["small", "large"], scope="module")
-def size(request):
-    """Vectors that are kept side by side, and such that are kept one by one."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(client_store, "LARGE", 2 if request.param else 1 << 20)
-        yield
-
-
+@pytest.mark.parametrize("on_host", [False, True])
 @settings(deadline=None, max_examples=50)
 @given(writes=writes)
-@pytest.mark.usefixtures("size")
-def test_memory_and_disk_are_one(writes, tmp_path_factory):
+def test_memory_and_disk_are_one(on_host, writes, tmp_path_factory):
     """Any sequence of writes of any names, committed now and then, against a dictionary."""
-    memory, disk = MemoryStore(), DiskStore(tmp_path_factory.mktemp("held") / "held.sqlite")
+    memory, disk = MemoryStore(on_host), DiskStore(tmp_path_factory.mktemp("held") / "held.sqlite")
     model: dict[tuple[str, int], float] = {}
     for number, (clients, names, committed) in enumerate(writes, start=1):
         stack = rows(*(100.0 * number + client for client in clients))
@@ -60,11 +51,11 @@ def test_memory_and_disk_are_one(writes, tmp_path_factory):
         assert held.fresh(EVERYONE) == fresh
 
 
-@pytest.mark.usefixtures("size")
-def test_a_store_restored_from_its_tensors_goes_on_like_the_first():
-    first = MemoryStore()
+@pytest.mark.parametrize("on_host", [False, True])
+def test_a_store_restored_from_its_tensors_goes_on_like_the_first(on_host):
+    first = MemoryStore(on_host)
     first.write([4, 1], {"a": rows(4, 1)})
-    second = MemoryStore()
+    second = MemoryStore(on_host)
     second.restore({name: tensor.clone() for name, tensor in first.tensors().items()})
     for held in (first, second):
         held.write([1, 0], {"a": rows(10, 20), "b": rows(5, 6)})

@@ -12,8 +12,6 @@ from torch import Tensor
 
 from fedamd.transfer import upload
 
-LARGE = 1 << 20  # numbers of a vector from which on it waits in the host's memory
-
 
 class ClientStore(Protocol):
     """Vectors by client and name, that can go back to where a checkpoint found them.
@@ -51,9 +49,10 @@ class ClientStore(Protocol):
 
 
 class MemoryStore:
-    """In memory: small vectors on the device of what is written, large ones, which would soon fill it, on the host."""
+    """In memory: on the device of what is written or, `on_host`, in the host's, for what would soon fill a GPU."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_host: bool = False) -> None:
+        self._on_host = on_host
         self._slots: dict[int, int] = {}
         self._kept: dict[str, _Together | _Apart] = {}
 
@@ -74,7 +73,7 @@ class MemoryStore:
 
     def _keeping(self, name: str, like: Tensor) -> "_Together | _Apart":
         if name not in self._kept:
-            self._kept[name] = _Together(like) if like.shape[-1] < LARGE else _Apart()
+            self._kept[name] = _Apart() if self._on_host else _Together(like)
         return self._kept[name]
 
     def commit(self, t: int) -> None:
@@ -138,7 +137,9 @@ class _Apart:
 
     def write(self, slots: Sequence[int], values: Tensor) -> None:
         for slot, row in zip(slots, values, strict=True):
-            self._vectors[slot] = row.to("cpu", copy=True)
+            if slot not in self._vectors:  # what a GPU is to read and write fast must not be moved about by the system
+                self._vectors[slot] = torch.empty_like(row, device="cpu", pin_memory=row.is_cuda)
+            self._vectors[slot].copy_(row)
 
     def whole(self, rows: int) -> Tensor:
         """As a stack of so many."""

@@ -130,8 +130,8 @@ class DistributedEngine(Engine):
 class ShardedStore(MemoryStore):
     """What this rank's clients hold; a checkpoint has what all ranks' clients hold, and fits any number of ranks."""
 
-    def __init__(self, ranks: Ranks, device: str) -> None:
-        super().__init__()
+    def __init__(self, ranks: Ranks, device: str, on_host: bool = False) -> None:
+        super().__init__(on_host)
         self._ranks = ranks
         self._device = device
 

@@ -214,7 +214,8 @@ def _check_store(config: Config, has_folder: bool, ranks: Ranks) -> None:
 def _client_store(config: Config, folder: Folder | None, ranks: Ranks) -> ClientStore:
     if config.client_store == "disk" and folder:
         return folder.client_store()
-    return ShardedStore(ranks, config.device) if ranks.world > 1 else MemoryStore()
+    on_host = config.client_store == "host"
+    return ShardedStore(ranks, config.device, on_host) if ranks.world > 1 else MemoryStore(on_host)
 
 
 def new_folder(path: Path, experiment: Experiment, resolved: ResolvedEngine) -> Folder:

@@ -131,7 +131,9 @@ class Config(BaseModel):
         default="float32", description="how exactly products are computed; tf32 needs a GPU"
     )
     micro_batch: int | None = Field(default=None, ge=1, description="largest number of samples in one gradient call")
-    client_store: Literal["memory", "disk"] = Field(default="memory", description="where held vectors are simulated")
+    client_store: Literal["memory", "host", "disk"] = Field(
+        default="memory", description="where held vectors are simulated: with the model, in the host's memory, on disk"
+    )
 
     _stored: bool = PrivateAttr(default=False)  # read for what it says: users' modules need not be here
 

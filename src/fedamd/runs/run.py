@@ -54,7 +54,7 @@ class Run:
         config = experiment.config
         self.experiment = experiment
         self.config = config
-        self.site = Site(config.seed, experiment.clients, store or MemoryStore())
+        self.site = Site(config.seed, experiment.clients, store or MemoryStore(config.client_store == "host"))
         self.state = State(x=experiment.x0.clone())
         self.started = False
         self.t = 0
