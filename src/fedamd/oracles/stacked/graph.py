@@ -94,7 +94,7 @@ def _traced(model: nn.Module, shape: tuple[int, ...]) -> fx.GraphModule:
         graph = fx.symbolic_trace(copy.deepcopy(model).cpu())
         graph.graph.eliminate_dead_code()
         dtype = next(graph.parameters()).dtype
-        ShapeProp(graph).propagate(torch.zeros(1, *shape, dtype=dtype))
+        ShapeProp(graph).propagate(torch.zeros(1, *shape, dtype=dtype, device="cpu"))
     except Exception as error:  # whatever a model's own forward does to a tracer
         raise FedamdError(f"its computation cannot be traced ({str(error).splitlines()[0]})") from error
     return graph
