@@ -21,6 +21,7 @@ def compile_graph_kernels(rows: Tensor) -> list[BaseException]:
     from fedamd.oracles.stacked import triton_samples as samples
 
     geometry = Geometry((1, 2, 2), 1, (3, 3), (2, 2), (1, 1))  # of its taps four are live
+    everywhere = Geometry((1, 2, 2), 1, (2, 2))
     images = rows.new_zeros(1, *geometry.inputs, 2)
     outputs, code = rows.new_zeros(1, *geometry.outputs, 2), rows.new_zeros(1, *geometry.outputs, 2, dtype=torch.uint8)
     weight, whole, unfolded = rows.new_ones(1, 1), rows.new_zeros(1, 1, 1, 3, 3), rows.new_zeros(1, 4, 2)
@@ -33,6 +34,7 @@ def compile_graph_kernels(rows: Tensor) -> list[BaseException]:
         lambda: norm.input_gradient(kept, weight, images, 1, False),
         lambda: norm.parameter_gradient(kept, images, weight, weight, 1),
         lambda: columns.fold(unfolded, geometry, 2),
+        lambda: columns.fold(unfolded, everywhere, 2),
         lambda: columns.largest(images, geometry),
         lambda: columns.largest_back(outputs, code, geometry),
         lambda: columns.spread(unfolded.view(1, 1, -1), whole, geometry),

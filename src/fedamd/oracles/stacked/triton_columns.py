@@ -19,8 +19,8 @@ from fedamd.oracles.stacked.convolution import Geometry
 
 BLOCK = 512
 
-_SIZES = ["channels", "batch", "height", "width", "rows", "columns", "taps_down", "taps_across", "down", "across"]
-_kernel = triton.jit(do_not_specialize=[*_SIZES, "top", "left", "starts"])
+_SIZES = ["channels", "batch", "height", "width", "rows", "columns", "taps_down", "taps_across", "top", "left"]
+_kernel = triton.jit(do_not_specialize=[*_SIZES, "down", "across"])
 
 
 @triton.jit
@@ -69,7 +69,7 @@ def _unfold(
             tl.store(out + (target + (i * taps_across + j) * size), values, mask=inside)
 
 
-@_kernel
+@triton.jit(do_not_specialize=[*_SIZES, "starts"])  # windows at every pixel are worth a compilation of their own
 def _fold(
     parts, start, out, starts, channels, batch,
     height, width, rows, columns, taps_down, taps_across, down, across, top, left, BLOCK: tl.constexpr,
