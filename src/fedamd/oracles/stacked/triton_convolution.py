@@ -23,7 +23,9 @@ SHARE = 32  # blocks of (cells × samples) that one program sums up
 
 
 # Not one compilation for each divisibility of the numbers of models and parameters.
-_kernel = triton.jit(do_not_specialize=["stacks", "stride", "split_stride"])
+_kernel = triton.jit(
+    do_not_specialize=["stacks", "stride", "split_stride"], do_not_specialize_on_alignment=["parameters"]
+)
 
 
 @triton.jit

@@ -13,7 +13,6 @@ import triton.language as tl
 from torch import Tensor
 
 
-@triton.jit(do_not_specialize=["s0"])
 def _product(
     a, b, c, start, sums, rows, columns, inner, a0, a1, a2, b0, b1, b2, c0, c1, s0,
     STARTS: tl.constexpr, SUMS: tl.constexpr, PRECISION: tl.constexpr,
@@ -44,7 +43,17 @@ def _product(
         tl.store(sums + model * s0 + row, summed, mask=(row < rows) & (tl.program_id(0) % across == 0))
 
 
-@triton.jit(do_not_specialize=["rows", "columns", "a0", "s0"])
+# A kernel that knows a stride or a length to be a multiple of 16 reads several numbers at once, and one is compiled for
+# what is a multiple and what is not. Worth it along the batch alone: models' weights lie any distance apart.
+_product_with_weights = triton.jit(  # a has the weights, b's columns are the batch
+    do_not_specialize=["rows", "inner", "a0", "s0"], do_not_specialize_on_alignment=["a", "start", "sums", "a1", "a2"]
+)(_product)
+_product_over_batch = triton.jit(  # the batch is the inner axis of both, c has the weights
+    do_not_specialize=["rows", "columns", "c0", "c1", "s0"], do_not_specialize_on_alignment=["c", "start", "sums"]
+)(_product)
+
+
+@triton.jit(do_not_specialize=["rows", "columns", "a0", "s0"], do_not_specialize_on_alignment=["sums"])
 def _row_sums(a, sums, rows, columns, a0, a1, s0, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """The sums of ROWS rows of one model's matrix, columns side by side."""
     model = tl.program_id(0).to(tl.int64)
@@ -87,7 +96,8 @@ def product(
     extra = start if start is not None else sums
     sizes = tile or (_tile(rows, 64), _tile(columns, 64), _tile(inner, 32))
     grid = (triton.cdiv(rows, sizes[0]) * triton.cdiv(columns, sizes[1]), models)
-    _product[grid](
+    kernel = _product_over_batch if b.stride(1) == 1 else _product_with_weights
+    kernel[grid](
         a, b, out, out if start is None else start, out if sums is None else sums,
         rows, columns, inner, *a.stride(), *b.stride(), *out.stride()[:2], 0 if extra is None else extra.stride(0),
         STARTS=start is not None, SUMS=sums is not None, PRECISION="tf32" if tf32 else "ieee",

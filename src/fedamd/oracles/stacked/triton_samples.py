@@ -12,7 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 
-@triton.jit
+@triton.jit(do_not_specialize_on_alignment=["samples"])
 def _gather(rows, samples, out, batch, FEATURES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """out[m, :, b] = rows[samples[m, b], :]: the samples of M batches, batch innermost."""
     blocks = tl.cdiv(batch, ROWS)
@@ -26,7 +26,7 @@ def _gather(rows, samples, out, batch, FEATURES: tl.constexpr, ROWS: tl.constexp
     tl.store(to, tl.trans(values), mask=tl.trans(inside))
 
 
-@triton.jit(do_not_specialize=["stacks", "batch"])
+@triton.jit(do_not_specialize=["stacks", "batch"], do_not_specialize_on_alignment=["samples", "weights"])
 def _cross_entropy(
     logits, targets, samples, weights, gradient, losses, stacks, batch,
     CLASSES: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr,
