@@ -76,6 +76,11 @@ def test_with_kernels_too(
         assert_like_autograd(model(), shape, torch.float32, 2e-4)
 
 
+def test_columns_too_large_to_keep_are_unfolded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functions, "MOST_KEPT", 500)
+    assert_like_autograd(Residual(), (2, 9, 8), torch.float64, 1e-11)
+
+
 def test_parameters_that_are_used_twice_are_refused() -> None:
     layer = nn.Linear(2, 2)
     with pytest.raises(FedamdError, match="not every parameter of it belongs to one step"):

@@ -18,6 +18,7 @@ from fedamd.oracles.stacked.kernels import has_kernels
 Parameters = Mapping[str, Tensor]
 
 MOST_TAPS = 256  # of a pooling window: where its maximum was is kept in a byte
+MOST_KEPT = 1 << 28  # numbers of a layer's columns (1 GiB in float32); beyond, the backward pass unfolds again
 
 
 @dataclass(frozen=True)
@@ -72,10 +73,12 @@ class Convolution(Layer):
         live = live.flatten(2)
         columns = self.geometry.unfold(inputs[0])
         outputs = _biased(torch.bmm(live, columns), parameters, self.bias)
-        return outputs.view(len(outputs), *self.geometry.outputs, -1), (live, columns)
+        kept = (live, inputs[0], columns if columns.numel() <= MOST_KEPT else None)
+        return outputs.view(len(outputs), *self.geometry.outputs, -1), kept
 
     def backward(self, back: Back) -> Sequence[Tensor]:
-        (live, columns), upstream = back.kept, back.upstream.flatten(2)
+        (live, images, columns), upstream = back.kept, back.upstream.flatten(2)
+        columns = self.geometry.unfold(images) if columns is None else columns
         whole = back.gradients[self.weight]
         if self._crops:
             self.geometry.spread(torch.bmm(upstream, columns.transpose(1, 2)), whole)
