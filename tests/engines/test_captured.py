@@ -37,6 +37,23 @@ def test_results_are_the_oracles_and_outlive_the_next_call(labelled):
     assert (len(wrapped), wrapped.captures) == (2, 2)
 
 
+def test_steps_in_place_are_the_steps(labelled):
+    """The same numbers, whether the models are brought back after every step or after the last."""
+    oracle = AutogradOracle(Logistic(3, 0.1).double(), labelled)
+    wrapped = CapturedOracle(oracle)
+    torch.manual_seed(0)
+    x, eta = torch.randn(2, oracle.dimension, dtype=torch.float64), torch.tensor([[0.1], [0.2]], dtype=torch.float64)
+    weights = torch.full((2, 2), 0.5, dtype=torch.float64)
+    batches = [Batch(torch.tensor([[i, 1], [2, i]]), weights) for i in range(3)]
+    start = x.clone()
+    final, losses = wrapped.descend(x, eta, batches)
+    assert torch.equal(x, start)
+    for batch, loss in zip(batches, losses, strict=True):
+        x, expected = wrapped.step(x, eta, batch)
+        assert torch.equal(loss, expected)
+    assert torch.equal(final, x)
+
+
 def test_the_shape_not_used_for_longest_is_forgotten(labelled, monkeypatch):
     monkeypatch.setattr(captured, "MOST_GRAPHS", 2)
     oracle = AutogradOracle(Logistic(3, 0.1).double(), labelled)

@@ -79,6 +79,12 @@ class Gradient(Protocol):
         """x − η·∇f_i(x; B): an engine may have a faster way to take this plain step of SGD."""
         return x - eta * self(x, batch)
 
+    def descend(self, x: Tensor, eta: Tensor, batches: Sequence[Batch]) -> Tensor:
+        """Where such steps lead from x, one on each batch."""
+        for batch in batches:
+            x = self.step(x, eta, batch)
+        return x
+
 
 class Task(Values):
     """What a client works on: what it was sent, what it remembers, and random numbers of its own."""

@@ -26,10 +26,7 @@ from fedamd.oracles.base import Batch
 @role("worker", memory=("last",))
 def walk_and_compare(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """FedAvg's steps; the client sends how its update differs from its last one."""
-    y = task.x
-    for batch in batches:
-        y = grad.step(y, task.eta_l, batch)
-    delta = task.x - y
+    delta = task.x - grad.descend(task.x, task.eta_l, batches)
     return Reply(change=delta - task.memory.last, memory={"last": delta})
 
 

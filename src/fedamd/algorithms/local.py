@@ -38,10 +38,7 @@ class LocalSteps(ServerStep):
 @role("worker")
 def walk(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     """K steps of SGD from x_t: FedAvg's client, and FedNova's."""
-    y = task.x
-    for batch in batches:
-        y = grad.step(y, task.eta_l, batch)
-    return Reply(delta=task.x - y)
+    return Reply(delta=task.x - grad.descend(task.x, task.eta_l, batches))
 
 
 @role("surveyor")

@@ -106,6 +106,14 @@ class RecordingGradient(Gradient):
         x, self._losses[id(batch)] = self._stepper.step(x, eta, batch)
         return x
 
+    def descend(self, x: Tensor, eta: Tensor, batches: Sequence[Batch]) -> Tensor:
+        at_once = getattr(self._stepper, "descend", None)  # where the steps need not be told one by one
+        if at_once is None or any(isinstance(batch, Cut) for batch in batches):
+            return super().descend(x, eta, batches)
+        x, losses = at_once(x, eta, batches)
+        self._losses |= {id(batch): loss for batch, loss in zip(batches, losses, strict=True)}
+        return x
+
     def mean_loss(self) -> Tensor | None:
         """The mean over the batches, () or (n,); None where nothing was evaluated."""
         return torch.stack(list(self._losses.values())).mean(0) if self._losses else None

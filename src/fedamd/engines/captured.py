@@ -6,7 +6,7 @@ far, and one pool for what lies between. On a CPU, where nothing can be recorded
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -73,13 +73,15 @@ class CapturedOracle:
 
     def gradient(self, x: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """∇f(x; B) and f(x; B)."""
-        gradient, loss = self._replayed(x, batch)
+        self._loaded(x)
+        gradient, loss = self._replayed(batch)
         return gradient.clone(), loss.clone()
 
     def difference(self, x: Tensor, previous: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """∇f(x; B) − ∇f(previous; B) and f(x; B)."""
         gradient, loss = self.gradient(x, batch)
-        return gradient.sub_(self._replayed(previous, batch)[0]), loss
+        self._loaded(previous)
+        return gradient.sub_(self._replayed(batch)[0]), loss
 
     def corrected(self, g: Tensor, x: Tensor, previous: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """g − ∇f(previous; B) + ∇f(x; B) and f(x; B)."""
@@ -88,19 +90,33 @@ class CapturedOracle:
 
     def step(self, x: Tensor, eta: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """x − η·∇f(x; B) and f(x; B)."""
-        gradient, loss = self._replayed(x, batch)
+        self._loaded(x)
+        gradient, loss = self._replayed(batch)
         return torch.addcmul(x, eta, gradient, value=-1), loss.clone()
+
+    def descend(self, x: Tensor, eta: Tensor, batches: Sequence[Batch]) -> tuple[Tensor, list[Tensor]]:
+        """Where such steps lead, one on each batch, and their losses: the models stay in their place on the way."""
+        current, losses = self._loaded(x), []
+        for batch in batches:
+            gradient, loss = self._replayed(batch)
+            current.addcmul_(eta, gradient, value=-1)
+            losses.append(loss.clone())
+        return current.clone(), losses
 
     def loss(self, x: Tensor, batch: Batch) -> Tensor:
         """f(x; B) alone."""
         return self._oracle.loss(x, batch)
 
-    def _replayed(self, x: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Gradients and losses where the graph leaves them: the next call overwrites them."""
-        rows, width = batch.samples.shape
-        self.reserve(rows, x)
+    def _loaded(self, x: Tensor) -> Tensor:
+        """The models where graphs read them."""
+        self.reserve(len(x), x)
         assert self._x is not None
+        return self._x[: len(x)].copy_(x)
+
+    def _replayed(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Gradients and losses of the loaded models where the graph leaves them: the next call overwrites them."""
         assert self._gradient is not None
+        rows, width = batch.samples.shape
         key = (rounded_up(rows), width)
         if key not in self._graphs:
             self._graphs[key] = self._captured(key, batch)
@@ -108,7 +124,6 @@ class CapturedOracle:
             if len(self._graphs) > MOST_GRAPHS:
                 self._graphs.popitem(last=False)
         self._graphs.move_to_end(key)
-        self._x[:rows].copy_(x)
         return self._gradient[:rows], self._graphs[key](batch)[:rows]
 
     def _captured(self, key: tuple[int, int], like: Batch) -> "_Shape":
