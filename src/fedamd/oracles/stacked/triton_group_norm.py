@@ -16,12 +16,21 @@ import triton.language as tl
 from torch import Tensor
 
 ROWS, LANES, WARPS = 512, 8, 8
+ROWS_BACK = 256  # of three tensors at once
 BLOCK = 1024  # elements of a channel at once
 
 _SIZES = ["channels", "groups", "positions", "batch", "epsilon", "stride", "bias_stride", "adds", "rectifies"]
 _kernel = triton.jit(
     do_not_specialize=_SIZES, do_not_specialize_on_alignment=["weight", "bias", "of_weight", "of_bias"]
 )
+
+
+@triton.jit
+def _place(batch, LANES: tl.constexpr):
+    """The program's group, over all models, and its samples: all samples of a group at about the same time."""
+    blocks = tl.cdiv(batch, LANES)
+    sample = tl.program_id(0) % blocks * LANES + tl.arange(0, LANES)
+    return (tl.program_id(0) // blocks).to(tl.int64), sample
 
 
 @_kernel
@@ -31,10 +40,9 @@ def _forward(
     ROWS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """Mean and 1/√(variance + ε) of a group, then its outputs."""
-    model = (tl.program_id(0) // groups).to(tl.int64)
-    group = tl.program_id(0) % groups
+    place, sample = _place(batch, LANES)
+    model, group = place // groups, (place % groups).to(tl.int32)
     members = channels // groups * positions
-    sample = tl.program_id(1) * LANES + tl.arange(0, LANES)
     start = (model * channels * positions + group * members) * batch
     row = tl.arange(0, ROWS)
     total = tl.zeros((ROWS, LANES), tl.float32)
@@ -49,7 +57,7 @@ def _forward(
         away = tl.where(inside, values - mean[None, :], 0.0)
         total += away * away
     scale = 1.0 / tl.sqrt(tl.sum(total, 0) / members + epsilon)
-    kept = tl.program_id(0).to(tl.int64) * batch + sample
+    kept = place * batch + sample
     tl.store(means + kept, mean, mask=sample < batch)
     tl.store(scales + kept, scale, mask=sample < batch)
     for first in range(0, members, ROWS):
@@ -80,12 +88,11 @@ def _input_gradient(
     ROWS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """scale · (s − mean of s − a · mean of s·a), where a are the normalised inputs and s = weight · what comes back."""
-    model = (tl.program_id(0) // groups).to(tl.int64)
-    group = tl.program_id(0) % groups
+    place, sample = _place(batch, LANES)
+    model, group = place // groups, (place % groups).to(tl.int32)
     members = channels // groups * positions
-    sample = tl.program_id(1) * LANES + tl.arange(0, LANES)
     start = (model * channels * positions + group * members) * batch
-    kept = tl.program_id(0).to(tl.int64) * batch + sample
+    kept = place * batch + sample
     mean = tl.load(means + kept, mask=sample < batch, other=0.0)
     scale = tl.load(scales + kept, mask=sample < batch, other=0.0)
     row = tl.arange(0, ROWS)
@@ -159,8 +166,8 @@ def _sizes(images: Tensor, groups: int) -> tuple[int, int, int, int]:
     return channels, groups, images[0, 0].numel() // batch, batch
 
 
-def _grid(images: Tensor, groups: int) -> tuple[int, int]:
-    return len(images) * groups, int(triton.cdiv(images.shape[-1], LANES))
+def _grid(images: Tensor, groups: int) -> tuple[int]:
+    return (len(images) * groups * int(triton.cdiv(images.shape[-1], LANES)),)
 
 
 def forward(
@@ -186,7 +193,7 @@ def input_gradient(kept: Kept, weight: Tensor, upstream: Tensor, groups: int, ad
     _input_gradient[_grid(out, groups)](
         kept.images, kept.outputs, weight, kept.means, kept.scales, upstream, out, of_other,
         *_sizes(out, groups), weight.stride(0), int(added), int(kept.rectified),
-        ROWS=ROWS, LANES=LANES, num_warps=WARPS,
+        ROWS=ROWS_BACK, LANES=LANES, num_warps=WARPS,
     )  # fmt: skip
     return [out, of_other] if added else [out]
 
