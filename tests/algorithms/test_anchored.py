@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fedamd.algorithms import Anchored, FedAvg, FedCM, FedVARP, Scaffold, ScaffoldM
+from fedamd.algorithms import Anchored, FedACG, FedAvg, FedCM, FedVARP, Scaffold, ScaffoldM
 from fedamd.errors import FedamdError
 from support import PAIR, TRIPLES, client_gradient, close, held, simulate, trajectory, witness
 
@@ -17,17 +17,31 @@ STEPS = {"eta_l": 0.1, "steps": 3, "small_batch": 1}
         ({"a": 1.0, "s": 0.0, "reduced": False, "server": "momentum"}, FedAvg(**STEPS, server="momentum")),
         ({"a": 1.0, "s": 0.0}, FedVARP(**STEPS)),
         ({"a": 0.3, "s": 0.0, "reduced": False}, FedCM(**STEPS, alpha=0.3)),
+        (
+            {"eta_l": 0.2, "a": 0.5, "s": 0.0, "reduced": False, "ahead": True},
+            FedACG(**STEPS, lookahead=0.5, beta=0.0),
+        ),
         ({"a": 1.0, "s": 1.0, "reduced": False}, Scaffold(**STEPS, start_up="zeros")),
         ({"a": 1.0, "s": 1.0}, Scaffold(**STEPS, start_up="zeros")),
         ({"a": 0.3, "s": 1.0, "reduced": False}, ScaffoldM(**STEPS, alpha=0.3, start_up="zeros")),
         ({"a": 0.3, "s": 1.0}, ScaffoldM(**STEPS, alpha=0.3, start_up="zeros")),
     ],
-    ids=["fedavg", "fedavgm", "fedvarp", "fedcm", "scaffold", "scaffold in fewer bits", "scaffold-m", "in fewer bits"],
+    ids=[
+        "fedavg",
+        "fedavgm",
+        "fedvarp",
+        "fedcm",
+        "fedacg",
+        "scaffold",
+        "scaffold in fewer bits",
+        "scaffold-m",
+        "in fewer bits",
+    ],
 )
 def test_members_with_names(ours, theirs, crowd):
     """On random batches and cohorts, with failures."""
     how = {"rounds": 12, "cohort": 3, "failure_rate": 0.2}
-    assert close(trajectory(Anchored(**STEPS, **ours), crowd, **how), trajectory(theirs, crowd, **how), 1e-11)
+    assert close(trajectory(Anchored(**{**STEPS, **ours}), crowd, **how), trajectory(theirs, crowd, **how), 1e-11)
 
 
 def test_scaffold_over_the_cache_of_fedamd(crowd):
@@ -66,11 +80,29 @@ def test_a_round_of_anchors_alone_by_hand():
     assert close(still.state.x, [0.0])  # as in FedAMD: no miner, no step
 
 
+def test_two_rounds_ahead_by_hand():
+    """K·η_l = 0.2, a = 0.5, s = 1. Round 0: gradients −1 and 3 at 0, Δ̄ = 0.2·0.5·1: x_1 = −0.1, c = 1, m = 0.5.
+    Round 1: z = −0.1 − 0.2·(0.5·1 + 0.5·0.5) = −0.25, gradients −1.25 and 2.25 there, changes −0.25 and −0.75;
+    Δ̄ = 0.2·(0.5·(1 − 0.5) + 0.5·0.5) = 0.1: x_2 = −0.2, c = 0.5."""
+    method = Anchored(eta_l=0.2, steps=1, small_batch="full", a=0.5, s=1.0, ahead=True)
+    assert close(trajectory(method, PAIR, rounds=2), [-0.1, -0.2])
+    assert close(simulate(method, PAIR, rounds=2).state.c, [0.5])
+
+
+def test_ahead_the_change_alone_tells_the_step(crowd):
+    """s = 1: Δ from the change alone, or Δ sent by the miners: the same steps."""
+    how = {"eta_l": 0.1, "steps": 3, "small_batch": 1, "a": 0.4, "s": 1.0, "ahead": True}
+    told = trajectory(Anchored(**how, reduced=False), crowd, 20, cohort=3)
+    assert close(trajectory(Anchored(**how), crowd, 20, cohort=3), told, 1e-10)
+
+
+@pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize("reduced", [True, False])
 @pytest.mark.parametrize("refresh", ["miners", "anchors", "both"])
-def test_missing_replies(refresh, reduced, crowd):
+def test_missing_replies(refresh, reduced, ahead, crowd):
     """Invariant: c is the mean of all M c_i, replied or not; m is the last move over K·η_l."""
-    method = Anchored(eta_l=0.05, steps=2, small_batch=2, a=0.3, s=0.5, refresh=refresh, p=0.3, reduced=reduced)
+    own = {"a": 0.3, "s": 0.5, "refresh": refresh, "p": 0.3, "reduced": reduced, "ahead": ahead}
+    method = Anchored(eta_l=0.05, steps=2, small_batch=2, **own)
     run, rounds = witness(method, crowd, rounds=40, cohort=3, failure_rate=0.3)
     assert close(run.state.c, held(run, "c").mean(0))
     for seen in rounds:
@@ -83,6 +115,7 @@ def test_missing_replies(refresh, reduced, crowd):
     [
         ({}, 2, 4),  # a miner: x and the pull down, the change up
         ({"reduced": False}, 4, 4),  # Δ beside it
+        ({"ahead": True}, 2, 2),  # the start down, the change up
         ({"refresh": "anchors", "p": 0.001}, 2, 4),  # Δ alone
     ],
 )

@@ -10,12 +10,17 @@ server   c ← c + (1/M)·Σ (c_i⁺ − c_i);  x_{t+1} = x_t − η_s·Δ̄;  m
          reduced   K·η_l·(a·(c + mean of (c_i⁺ − c_i)) + (1 − a)·m), the mean over miners and anchors: SAGA's estimate
          else      the mean of the miners' Δ
 
-The members of the family that have names (exact tests): a = 1, s = 0 is FedAvg, reduced FedVARP; s = 0 is FedCM; a = 1,
-s = 1 is SCAFFOLD, with refresh = "anchors" SCAFFOLD over FedAMD's cache; s = 1 is SCAFFOLD-M.
+ahead    everyone starts from z = x_t − K·η_l·(a·s·c + (1 − a)·m), where c and m would have led it in K steps, in place
+         of x_t, and leaves the two out of its steps: the paths end where they did, but for gradients taken elsewhere
+
+The members of the family that have names (exact tests): a = 1, s = 0 is FedAvg, reduced FedVARP; s = 0 is FedCM, ahead
+FedACG without its proximal term; a = 1, s = 1 is SCAFFOLD, with refresh = "anchors" SCAFFOLD over FedAMD's cache; s = 1
+is SCAFFOLD-M.
 
 What it costs: a client is sent x_t and one vector more, a·s·c + (1 − a)·m. With "reduced", a miner's Δ follows from the
 change of its c_i and what the server knows, so the change is all that it sends: 3 vectors a client and round, where
-SCAFFOLD moves 4 and SCAFFOLD-M 5. (With s = 1 the two Δ̄ are the same number: then "reduced" only saves bits.)
+SCAFFOLD moves 4 and SCAFFOLD-M 5. (With s = 1 the two Δ̄ are the same number: then "reduced" only saves bits.) "ahead"
+sends z alone: 2 vectors, as many as FedAvg.
 
 The recursive estimator of FedAMD's miners, damped by 1 − a, is STORM (Cutkosky & Orabona, NeurIPS 2019); here the
 momentum is held fixed on a client, as in FedCM and Mime, which takes one gradient on a batch where STORM takes two.
@@ -82,9 +87,9 @@ def mine_from_cache(task: Task, batches: Sequence[Batch], grad: Gradient) -> Rep
 
 
 def _walk(task: Task, batches: Sequence[Batch], grad: Gradient) -> tuple[Tensor, Tensor]:
-    """y_K, and the mean minibatch gradient along the path."""
+    """y_K, and the mean minibatch gradient along the path; a server that went ahead sends no pull."""
     y, total = task.x, torch.zeros_like(task.x)
-    pull = task.pull - task.a * task.s * task.memory.c
+    pull = getattr(task, "pull", 0.0) - task.a * task.s * task.memory.c
     for batch in batches:
         gradient = grad(y, batch)
         total = total + gradient
@@ -106,6 +111,7 @@ class Anchored(LocalSteps):
     p: float = param(0.1, "the probability of an anchor, where there are any")
     large_batch: Size = param("full", "b, the anchors' batch")
     reduced: bool = param(True, "whether the server's step is variance-reduced by the cache")
+    ahead: bool = param(False, "whether clients start where c and m lead, at the price of FedAvg's two vectors")
     space: ClassVar[Space] = {**LocalSteps.space, "a": DAMPING, "s": Choice((0.0, 0.5, 1.0))}
 
     def __post_init__(self) -> None:
@@ -138,17 +144,23 @@ class Anchored(LocalSteps):
         return self.steps * self.eta_l
 
     def _orders(self, state: State, turn: Turn) -> list[Order]:
-        pull = self.a * self.s * state.c + (1 - self.a) * state.m
+        pull = self._pull(state)
+        x, steered = (state.x - self._path * pull, {}) if self.ahead else (state.x, {"pull": pull})
         numbers = {"eta_l": self.eta_l, "a": self.a, "s": self.s, "reduction": self._reduction}
         if self.refresh == "miners":
-            return [self._mine.to(turn.cohort, self.local_batches, x=state.x, pull=pull, **numbers)]
+            return [self._mine.to(turn.cohort, self.local_batches, x=x, **steered, **numbers)]
         is_anchor = {i: turn.coin(self.p, i) for i in turn.cohort}
         anchors = [i for i in turn.cohort if is_anchor[i]]
         miners = [i for i in turn.cohort if not is_anchor[i]]
         return [
-            aim.to(anchors, Batches(1, self.large_batch), x=state.x),
-            self._mine.to(miners, self.local_batches, x=state.x, pull=pull, **numbers),
+            aim.to(anchors, Batches(1, self.large_batch), x=x),
+            self._mine.to(miners, self.local_batches, x=x, **steered, **numbers),
         ]
+
+    def _pull(self, state: State) -> Tensor:
+        """What all miners are steered by, alike."""
+        pull: Tensor = self.a * self.s * state.c + (1 - self.a) * state.m
+        return pull
 
     @property
     def _mine(self) -> Role:
@@ -170,7 +182,10 @@ class Anchored(LocalSteps):
             estimate: Tensor = self.a * (state.c + change.mean(0)) + (1 - self.a) * state.m
             return self._path * estimate
         miners = replies["miner"]
-        return miners.delta.mean(0) + self._reduction * state.c if len(miners) else None
+        if not len(miners):
+            return None
+        delta: Tensor = miners.delta.mean(0) + self._reduction * state.c
+        return delta + self._path * self._pull(state) if self.ahead else delta
 
 
 def _changes(replies: Answers) -> Tensor | None:
