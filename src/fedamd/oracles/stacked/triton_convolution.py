@@ -4,10 +4,11 @@ Activations are (N, C, H, W, B), the batch innermost: neighbouring threads work 
 access is coalesced, and all threads of a warp want the same weight. Small convolutions (few channels) cannot fill
 tensor cores; these kernels are direct convolutions in full float32, bound by multiply-adds rather than by memory. A
 thread owns one or two samples of one pooled cell, loads the input patch below the cell once, and keeps every partial
-sum in registers: a tuple of (BLOCK,) tensors, since Triton cannot index a tensor. Shapes, the batch size among them,
-are compile-time constants: addresses then cost no registers, and each new batch size is compiled once (Triton keeps
-what it compiled on disk). How long that takes is decided by what is unrolled: a function is translated once however
-often it is called and is inlined only then, which is what the small ones are for.
+sum in registers: a tuple of tensors, since Triton cannot index a tensor. Shapes, the batch size among them, are
+compile-time constants: addresses then cost no registers, and each new batch size is compiled once (Triton keeps what it
+compiled on disk). How long that takes depends on how many operations loops are unrolled to. So what is unrolled calls
+small functions, which are translated once and inlined later, and the forward pass has the four positions of a pooling
+window joined in one tensor.
 """
 
 # The kernels below are in Triton's language, which only borrows Python's syntax.
@@ -38,18 +39,22 @@ def _row(patch, inside, STEP: tl.constexpr, COUNT: tl.constexpr):
 
 
 @triton.jit
-def _add_row_of_taps(sums, upper, lower, weight, CHANNELS: tl.constexpr, FILTER: tl.constexpr, KW: tl.constexpr):
+def _pairs(row):
+    """Every value of the row joined with the next."""
+    pairs = ()
+    for j in tl.static_range(len(row) - 1):
+        pairs = pairs + (tl.join(row[j], row[j + 1]),)
+    return pairs
+
+
+@triton.jit
+def _add_row_of_taps(sums, upper, lower, weight, FILTER: tl.constexpr):
     """One row of the kernel against the image's rows under the upper and the lower positions of the window."""
-    for j in tl.static_range(KW):
+    for j in tl.static_range(len(upper)):
+        window = tl.join(upper[j], lower[j])
         updated = ()
-        for c in tl.static_range(CHANNELS):
-            w = tl.broadcast_to(tl.load(weight + (c * FILTER + j)), upper[0].shape)
-            updated = updated + (
-                tl.fma(w, upper[j], sums[4 * c]),
-                tl.fma(w, upper[j + 1], sums[4 * c + 1]),
-                tl.fma(w, lower[j], sums[4 * c + 2]),
-                tl.fma(w, lower[j + 1], sums[4 * c + 3]),
-            )
+        for c in tl.static_range(len(sums)):
+            updated = updated + (tl.fma(tl.load(weight + (c * FILTER + j)), window, sums[c]),)
         sums = updated
     return sums
 
@@ -74,18 +79,19 @@ def _forward(
     weight = parameters + model * stride + channel * (CIN * KH * KW)
     bias = parameters + model * stride + COUT * CIN * KH * KW + channel
 
-    sums = (tl.zeros((BLOCK,), tl.float32),) * (4 * GROUP)  # for every channel, the four positions of the window
+    sums = (tl.zeros((BLOCK, 2, 2), tl.float32),) * GROUP  # the last axes: the column and the row in the window
     for _channel in range(CIN):
-        upper = _row(patch, inside, BATCH, KW + 1)
+        upper = _pairs(_row(patch, inside, BATCH, KW + 1))
         for i in tl.static_range(KH):  # a loop would take a seventh longer
-            lower = _row(patch + (i + 1) * W * BATCH, inside, BATCH, KW + 1)
-            sums = _add_row_of_taps(sums, upper, lower, weight + i * KW, GROUP, CIN * KH * KW, KW)
+            lower = _pairs(_row(patch + (i + 1) * W * BATCH, inside, BATCH, KW + 1))
+            sums = _add_row_of_taps(sums, upper, lower, weight + i * KW, CIN * KH * KW)
             upper = lower
         patch += H * W * BATCH
         weight += KH * KW
 
     for c in tl.static_range(GROUP):
-        best, which = _largest(sums[4 * c : 4 * c + 4])
+        upper_two, lower_two = tl.split(sums[c])
+        best, which = _largest(tl.split(upper_two) + tl.split(lower_two))
         best += tl.load(bias + c)
         dead = best <= 0
         to = (model * COUT + channel + c) * (PH * PW) * BATCH + element
