@@ -6,10 +6,59 @@ from types import ModuleType
 import pytest
 import torch
 
-from fedamd.oracles.stacked import compilation
+from fedamd.oracles.stacked import compilation, convolution, products
+from fedamd.oracles.stacked.layers import Flatten, Layer, LinearLayer, ReLU
+
+Kernels = Callable[[str], ModuleType]
 
 
-def test_every_call_fits(kernels: Callable[[str], ModuleType], device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_call_fits(kernels: Kernels, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kernels("triton_columns")
     monkeypatch.setattr(compilation, "THREADS", 1)  # Triton's interpreter is for one thread
     assert compilation.compile_graph_kernels(torch.ones(3, 1, 2, 2, device=device)) == []
+
+
+def test_every_layer_is_called_both_ways(kernels: Kernels, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each with what its kernels take: in the first layer with parameters there is no gradient to pass back."""
+    conv, linear = kernels("triton_convolution"), kernels("triton_product")
+    monkeypatch.setattr(compilation, "THREADS", 1)
+    called: list[str] = []
+    for module, name in (
+        (kernels("triton_samples"), "gather"),
+        (kernels("triton_samples"), "cross_entropy"),
+        (conv, "forward"),
+        (conv, "weight_gradient"),
+        (conv, "input_gradient"),
+        (linear, "product"),
+        (linear, "row_sums"),
+    ):
+        monkeypatch.setattr(module, name, _recorded(name, getattr(module, name), called))
+    for user in (convolution, products):
+        monkeypatch.setattr(user, "has_kernels", lambda _: True)
+    blocks = [convolution.ConvReLUPool(convolution.Geometry(image, 2, (2, 2))) for image in ((1, 8, 7), (2, 3, 3))]
+    layers: list[Layer] = [*blocks, Flatten((2,)), LinearLayer(2, 3), ReLU((3,))]
+    rows = torch.ones(4, 1, 8, 7, device=device)
+    assert compilation.compile_layer_kernels(layers, rows, 5, backwards=True) == []
+    there, back = called[:5], called[5:]
+    assert there == ["gather", "forward", "forward", "product", "cross_entropy"]
+    assert back == ["input_gradient", "product", "weight_gradient", "weight_gradient", "product", "row_sums"]
+    called.clear()
+    assert compilation.compile_layer_kernels(layers, rows, 5, backwards=False) == []
+    assert called == there
+
+
+def test_what_goes_wrong_is_returned(kernels: Kernels, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layer for other inputs: it has no outputs, and so nothing to go back from either."""
+    kernels("triton_samples")
+    monkeypatch.setattr(compilation, "THREADS", 1)
+    layers: list[Layer] = [Flatten((4,)), LinearLayer(5, 3)]
+    errors = compilation.compile_layer_kernels(layers, torch.ones(4, 1, 2, 2, device=device), 5, backwards=True)
+    assert [type(error) for error in errors] == [RuntimeError, KeyError]
+
+
+def _recorded(name: str, function: Callable[..., object], called: list[str]) -> Callable[..., object]:
+    def call(*arguments: object, **options: object) -> object:
+        called.append(name)
+        return function(*arguments, **options)
+
+    return call

@@ -211,6 +211,7 @@ def test_the_kernels_evaluate_a_model_the_same_in_any_stack(
 ) -> None:
     """Bit by bit, two at a time or one by one and with the test set in two pieces."""
     kernels("triton_convolution")
+    monkeypatch.setattr(StackedOracle, "_compile", lambda *_, **__: None)  # Triton's interpreter is for one thread
     for module in (stacked, convolution, products):
         monkeypatch.setattr(module, "has_kernels", lambda _: True)
     monkeypatch.setattr(stacked, "EVALUATION_NUMBERS", numbers)
@@ -227,6 +228,27 @@ def test_the_kernels_evaluate_a_model_the_same_in_any_stack(
     plain = StackedOracle(model, data.to("cpu", torch.float64)).evaluate(x.cpu().double())
     torch.testing.assert_close(losses.cpu().double(), plain[0], rtol=1e-5, atol=0)
     assert torch.equal(accuracies.cpu(), plain[1].float())
+
+
+def test_kernels_are_compiled_once_for_a_length_and_never_into_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, data = problem("perceptron", torch.float32)
+    oracle = StackedOracle(model, data)
+    compiled: list[tuple[int, bool]] = []
+    recording = True
+    monkeypatch.setattr(stacked, "compile_layer_kernels", lambda _, __, *work: compiled.append(work))
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: recording)
+    x, batch = draw(oracle, 2, torch.float32)
+    oracle.gradient(x, batch)
+    assert compiled == []  # there are no kernels for a CPU
+    monkeypatch.setattr(stacked, "has_kernels", lambda values: values is data.inputs)
+    monkeypatch.setattr(stacked, "gather", lambda rows, samples: rows[samples].movedim(1, -1))
+    oracle.gradient(x, batch)
+    assert compiled == []
+    recording = False
+    for _ in range(2):
+        oracle.gradient(x, batch)
+        oracle.evaluate(x)
+    assert compiled == [(6, True), (16, False)]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from fedamd.data.base import Dataset
 from fedamd.errors import FedamdError
 from fedamd.oracles.architecture import NotPlain, ShapedLayer, check_labels, check_unaugmented, pair, sequence
 from fedamd.oracles.base import Batch, Oracle
+from fedamd.oracles.stacked.compilation import compile_layer_kernels
 from fedamd.oracles.stacked.convolution import Conv, ConvReLUPool, Geometry
 from fedamd.oracles.stacked.kernels import has_kernels
 from fedamd.oracles.stacked.layers import Flatten, Layer, LinearLayer, MaxPool, ReLU, Saved, spread
@@ -62,6 +63,7 @@ class StackedOracle(Oracle):
         self.exact_in_batch = has_kernels(dataset.inputs)  # the library's products on a CPU are not
         self._data = dataset
         self._layers = _layers(sequence(model, shape))
+        self._compiled: set[tuple[int, bool]] = set()  # lengths of batches, and whether backwards too
         self._sizes = [layer.size for layer in self._layers]
         numbers = [math.prod(extents) for extents in (shape, *(layer.shape for layer in self._layers))]
         self._peak = max(
@@ -79,6 +81,7 @@ class StackedOracle(Oracle):
         if x.dim() == 1:
             gradient, loss = self.gradient(x.unsqueeze(0), _stack_of_one(batch))
             return gradient[0], loss[0]
+        self._compile(batch.samples.shape[1], backwards=True)
         inputs = gather(self._data.inputs, batch.samples)
         parameters = self._split(x)
         saved: list[Saved] = []
@@ -118,6 +121,7 @@ class StackedOracle(Oracle):
         targets = self._data.test_targets
         loss, right = x.new_zeros(len(x)), targets.new_zeros(len(x))
         length = self._test_length()
+        self._compile(length, backwards=False)
         models = max(1, EVALUATION_NUMBERS // (length * self._peak))
         for chunk in self._test_chunks(length, x.dtype):
             inputs = gather(self._data.test_inputs, chunk.samples)
@@ -127,6 +131,14 @@ class StackedOracle(Oracle):
                 loss[rows] += cross_entropy(outputs, targets, chunk)[0]
                 right[rows] += ((outputs.argmax(1) == targets[chunk.samples]) & (chunk.weights > 0)).sum(1)
         return loss, right.to(x.dtype) / len(targets)
+
+    def _compile(self, length: int, backwards: bool) -> None:
+        """Compile the kernels for batches of a new length, unless a CUDA graph is being recorded."""
+        work = (length, backwards)
+        if work in self._compiled or not has_kernels(self._data.inputs) or torch.cuda.is_current_stream_capturing():
+            return
+        self._compiled.add(work)
+        compile_layer_kernels(self._layers, self._data.inputs, length, backwards)
 
     def _outputs(self, x: Tensor, inputs: Tensor) -> Tensor:
         """The logits (N, classes, B)."""
