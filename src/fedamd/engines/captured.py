@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from fedamd.oracles.base import Batch, Oracle
+from fedamd.oracles.base import Batch, Oracle, PackedOracle
 
 MOST_GRAPHS = 12  # the one not used for longest goes first
 
@@ -44,6 +44,7 @@ class CapturedOracle:
 
     def __init__(self, oracle: Oracle) -> None:
         self._oracle = oracle
+        self._packing = oracle.packing if isinstance(oracle, PackedOracle) else None
         self._graphs: OrderedDict[tuple[int, int], _Shape] = OrderedDict()
         self._x: Tensor | None = None
         self._gradient: Tensor | None = None
@@ -64,24 +65,22 @@ class CapturedOracle:
         rows = rounded_up(rows)
         if self._x is None or len(self._x) < rows or self._x.dtype != like.dtype:
             self.clear()
-            self._x, self._gradient = self._zeros(rows, like), self._zeros(rows, like)
-
-    def _zeros(self, rows: int, like: Tensor) -> Tensor:
-        """With every row beginning where the oracle likes it to."""
-        size, step = like.shape[-1], self._oracle.alignment
-        return like.new_zeros(rows, -(-size // step) * step)[:, :size]
+            size = like.shape[-1] if self._packing is None else self._packing.size
+            self._x, self._gradient = like.new_zeros(2, rows, size)
 
     def gradient(self, x: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """∇f(x; B) and f(x; B)."""
         self._loaded(x)
         gradient, loss = self._replayed(batch)
-        return gradient.clone(), loss.clone()
+        return self._whole(gradient.clone(), torch.zeros_like, x), loss.clone()
 
     def difference(self, x: Tensor, previous: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """∇f(x; B) − ∇f(previous; B) and f(x; B)."""
-        gradient, loss = self.gradient(x, batch)
+        self._loaded(x)
+        gradient, loss = (result.clone() for result in self._replayed(batch))
         self._loaded(previous)
-        return gradient.sub_(self._replayed(batch)[0]), loss
+        gradient -= self._replayed(batch)[0]
+        return self._whole(gradient, torch.zeros_like, x), loss
 
     def corrected(self, g: Tensor, x: Tensor, previous: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """g − ∇f(previous; B) + ∇f(x; B) and f(x; B)."""
@@ -90,9 +89,8 @@ class CapturedOracle:
 
     def step(self, x: Tensor, eta: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """x − η·∇f(x; B) and f(x; B)."""
-        self._loaded(x)
-        gradient, loss = self._replayed(batch)
-        return torch.addcmul(x, eta, gradient, value=-1), loss.clone()
+        stepped, (loss,) = self.descend(x, eta, [batch])
+        return stepped, loss
 
     def descend(self, x: Tensor, eta: Tensor, batches: Sequence[Batch]) -> tuple[Tensor, list[Tensor]]:
         """Where such steps lead, one on each batch, and their losses: the models stay in their place on the way."""
@@ -101,7 +99,7 @@ class CapturedOracle:
             gradient, loss = self._replayed(batch)
             current.addcmul_(eta, gradient, value=-1)
             losses.append(loss.clone())
-        return current.clone(), losses
+        return self._whole(current.clone(), torch.clone, x), losses
 
     def loss(self, x: Tensor, batch: Batch) -> Tensor:
         """f(x; B) alone."""
@@ -111,7 +109,19 @@ class CapturedOracle:
         """The models where graphs read them."""
         self.reserve(len(x), x)
         assert self._x is not None
-        return self._x[: len(x)].copy_(x)
+        place = self._x[: len(x)]
+        if self._packing is None:
+            return place.copy_(x)
+        self._packing.pack(x, place)
+        return place
+
+    def _whole(self, results: Tensor, others: Callable[..., Tensor], x: Tensor) -> Tensor:
+        """What belongs to all parameters: to those that are not packed, what `others` makes of the models."""
+        if self._packing is None:
+            return results
+        whole = others(x, memory_format=torch.contiguous_format)
+        self._packing.unpack(results, whole)
+        return whole
 
     def _replayed(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Gradients and losses of the loaded models where the graph leaves them: the next call overwrites them."""
@@ -141,11 +151,10 @@ class _Shape:
 
     def __init__(self, oracle: Oracle, x: Tensor, gradient: Tensor, batch: Batch, pool: Any) -> None:
         self._batch = batch
-        into = getattr(oracle, "gradient_into", None)  # saves a copy where the oracle can
 
         def compute() -> Tensor:
-            if into is not None:
-                return into(gradient, x, batch)  # type: ignore[no-any-return]
+            if isinstance(oracle, PackedOracle):
+                return oracle.gradient_into(gradient, x, batch)
             result, loss = oracle.gradient(x, batch)
             gradient.copy_(result)
             return loss

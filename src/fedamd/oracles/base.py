@@ -40,6 +40,31 @@ class Stepper(Protocol):
         ...
 
 
+class Packing(Protocol):
+    """Another form of stacks of models, without the parameters that cannot matter."""
+
+    size: int  # numbers of a model
+
+    def pack(self, x: Tensor, out: Tensor) -> None:
+        """Put models (N, d) into (N, size)."""
+        ...
+
+    def unpack(self, packed: Tensor, out: Tensor) -> None:
+        """Put what is packed into its places in (N, d); the other places stay as they are."""
+        ...
+
+
+@runtime_checkable
+class PackedOracle(Protocol):
+    """What an oracle may be besides: one that works on packed stacks, in which steps can be taken."""
+
+    packing: Packing
+
+    def gradient_into(self, out: Tensor, x: Tensor, batch: Batch) -> Tensor:
+        """Put ∇f(x; B) of a packed stack where it is wanted, packed; f(x; B)."""
+        ...
+
+
 class Oracle(Protocol):
     """Loss f(x; B) = Σ_j w_j ℓ(x; z_j) and its gradient, at a flat parameter vector x or a stack of them.
 
@@ -55,7 +80,6 @@ class Oracle(Protocol):
     records_evaluation: bool = False  # whether `evaluate` never waits for a GPU, so that a CUDA graph can record it
     keyed: bool = False  # whether batches must have keys, for the masks of dropout
     samples_at_once: int = 1 << 15  # in one gradient call, over all rows of a stack
-    alignment: int = 1  # the rows of a stack begin best at multiples of so many numbers
 
     def __init__(self, model: nn.Module, dataset: Dataset) -> None:
         """`dataset` is where gradients are taken, on its device; `model` may be looked at, never changed."""

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from fedamd.errors import FedamdError
 from fedamd.oracles.stacked import convolution, functions
 from fedamd.oracles.stacked.graph import Network
+from fedamd.oracles.stacked.packing import Packing
 from residual import Residual
 
 
@@ -44,12 +45,19 @@ def assert_like_autograd(model: nn.Module, shape: tuple[int, ...], dtype: torch.
     upstream = torch.randn_like(truth)
     expected = torch.autograd.grad(truth, list(leaves.values()), upstream)
     network = Network(model, shape)
-    gradients = {name: torch.full_like(values, torch.nan) for name, values in own.items()}
-    outputs, kept = network.forward(own, images.movedim(1, -1).contiguous())
-    network.backward(own, kept, upstream.to(dtype).transpose(1, 2).contiguous(), gradients)
-    for ours, other in ((outputs.transpose(1, 2), truth), *zip(gradients.values(), expected, strict=True)):
+    packing = Packing({name: tuple(p.shape) for name, p in model.named_parameters()}, network.crops)
+    x = torch.cat([values.flatten(1) for values in own.values()], 1)
+    packed, gradient = torch.full((2, models, packing.size), torch.nan, dtype=dtype)
+    packing.pack(x, packed)
+    outputs, kept = network.forward(packing.parameters(packed), images.movedim(1, -1).contiguous())
+    back = upstream.to(dtype).transpose(1, 2).contiguous()
+    network.backward(packing.parameters(packed), kept, back, packing.parameters(gradient))
+    whole = torch.zeros_like(x)
+    packing.unpack(gradient, whole)
+    gradients = whole.split_with_sizes([values[0].numel() for values in own.values()], 1)
+    for ours, other in ((outputs.transpose(1, 2), truth), *zip(gradients, expected, strict=True)):
         scale = other.abs().max()
-        torch.testing.assert_close(ours.double() / scale, other / scale, rtol=0, atol=tolerance)
+        torch.testing.assert_close(ours.double().view_as(other) / scale, other / scale, rtol=0, atol=tolerance)
     assert network.shape == (3,)
 
 
@@ -61,6 +69,7 @@ def test_outputs_and_gradients_are_those_of_every_model_alone(model: type[nn.Mod
     assert_like_autograd(model(), shape, torch.float64, 1e-11)
 
 
+@pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")  # in the thread of automatic differentiation
 @pytest.mark.parametrize(("model", "shape"), MODELS)
 def test_with_kernels_too(
     model: type[nn.Module],

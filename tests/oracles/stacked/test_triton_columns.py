@@ -51,16 +51,3 @@ def test_maxima(kernels: Kernels, device: str, geometry: Geometry) -> None:
     upstream = torch.randn_like(best).where(~best.isnan(), 0.0)
     back = columns.largest_back(upstream.float().to(device), its_code, geometry)
     torch.testing.assert_close(back.cpu().double(), *layer.returned(code, upstream), rtol=1e-5, atol=1e-6)
-
-
-def test_weights_from_live_ones(kernels: Kernels, device: str) -> None:
-    """The last 2×2 taps of 3×3, of models that lie further apart than they are long."""
-    spread = kernels("triton_columns").spread
-    geometry = Geometry((5, 2, 2), 3, (3, 3), (2, 2), (1, 1))
-    assert geometry.live == ((1, 3), (1, 3))
-    live = torch.randn(2, 3, 5 * 4)
-    whole = torch.full((2, 3 * 5 * 9 + 2), torch.nan, device=device)[:, :-2].view(2, 3, 5, 3, 3)
-    spread(live.to(device), whole, geometry)
-    expected = torch.zeros(2, 3, 5, 3, 3)
-    expected[..., 1:, 1:] = live.view(2, 3, 5, 2, 2)
-    assert torch.equal(whole.cpu(), expected)

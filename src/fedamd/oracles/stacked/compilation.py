@@ -64,12 +64,10 @@ def compile_graph_kernels(rows: Tensor) -> list[BaseException]:
     from fedamd.oracles.stacked import triton_group_norm as norm
     from fedamd.oracles.stacked import triton_samples as samples
 
-    geometry = Geometry((1, 2, 2), 1, (3, 3), (2, 2), (1, 1))  # of its taps four are live
-    everywhere = Geometry((1, 2, 2), 1, (2, 2))
+    everywhere, geometry = Geometry((1, 2, 2), 1, (2, 2)), Geometry((1, 2, 2), 1, (2, 2), (2, 2))
     images = rows.new_zeros(1, *geometry.inputs, 2)
     outputs, code = rows.new_zeros(1, *geometry.outputs, 2), rows.new_zeros(1, *geometry.outputs, 2, dtype=torch.uint8)
-    weight, whole, unfolded = rows.new_ones(1, 1), rows.new_zeros(1, 1, 1, 3, 3), rows.new_zeros(1, 4, 2)
-    group = rows.new_zeros(1, 1, 2)
+    weight, unfolded, group = rows.new_ones(1, 1), rows.new_zeros(1, 4, 2), rows.new_zeros(1, 1, 2)
     kept = norm.Kept(images, images, group, group, rectified=True)
     numbers = torch.zeros(1, 2, dtype=torch.int64, device=rows.device)
     calls = [
@@ -81,7 +79,6 @@ def compile_graph_kernels(rows: Tensor) -> list[BaseException]:
         lambda: columns.fold(unfolded, everywhere, 2),
         lambda: columns.largest(images, geometry),
         lambda: columns.largest_back(outputs, code, geometry),
-        lambda: columns.spread(unfolded.view(1, 1, -1), whole, geometry),
         lambda: samples.gather(rows, numbers),
     ]
 

@@ -60,17 +60,6 @@ class Geometry:
         rows, columns = self.live
         return weight[:, :, :, rows[0] : rows[1], columns[0] : columns[1]]
 
-    def spread(self, live: Tensor, whole: Tensor) -> None:
-        """`cropped` undone: fill all weights from the live ones (N, C', C·taps); the others are zero."""
-        if has_kernels(whole):
-            from fedamd.oracles.stacked import triton_columns
-
-            triton_columns.spread(live, whole, self)
-        else:
-            part = self.cropped(whole)
-            whole.zero_()
-            part.copy_(live.view(part.shape))
-
     @cached_property
     def live_kernel(self) -> tuple[int, int]:
         """How many rows and columns those are."""

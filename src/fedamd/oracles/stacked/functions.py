@@ -56,7 +56,7 @@ class Layer(Protocol):
 
 @dataclass(frozen=True)
 class Convolution(Layer):
-    """y = W ∗ a + b for weights (N, C', C, rows, columns) and biases (N, C')."""
+    """y = W ∗ a + b for weights (N, C', C, rows, columns), those of live taps alone, and biases (N, C')."""
 
     weight: str
     bias: str | None
@@ -67,33 +67,21 @@ class Convolution(Layer):
         return _present(self.weight, self.bias)
 
     def forward(self, parameters: Parameters, inputs: Sequence[Tensor]) -> tuple[Tensor, Any]:
-        live = parameters[self.weight]
-        if self._crops:  # a copy that both passes use
-            live = self.geometry.cropped(live).contiguous()
-        live = live.flatten(2)
         columns = self.geometry.unfold(inputs[0])
-        outputs = _biased(torch.bmm(live, columns), parameters, self.bias)
-        kept = (live, inputs[0], columns if columns.numel() <= MOST_KEPT else None)
+        outputs = _biased(torch.bmm(parameters[self.weight].flatten(2), columns), parameters, self.bias)
+        kept = (inputs[0], columns if columns.numel() <= MOST_KEPT else None)
         return outputs.view(len(outputs), *self.geometry.outputs, -1), kept
 
     def backward(self, back: Back) -> Sequence[Tensor]:
-        (live, images, columns), upstream = back.kept, back.upstream.flatten(2)
+        (images, columns), upstream = back.kept, back.upstream.flatten(2)
         columns = self.geometry.unfold(images) if columns is None else columns
-        whole = back.gradients[self.weight]
-        if self._crops:
-            self.geometry.spread(torch.bmm(upstream, columns.transpose(1, 2)), whole)
-        else:
-            torch.bmm(upstream, columns.transpose(1, 2), out=whole.view(live.shape))
+        weight, of_weight = back.parameters[self.weight].flatten(2), back.gradients[self.weight]
+        torch.bmm(upstream, columns.transpose(1, 2), out=of_weight.view(weight.shape))
         _sum_biases(upstream, back.gradients, self.bias)
         if not back.wanted:
             return ()
-        columns = torch.bmm(live.transpose(1, 2), upstream)
+        columns = torch.bmm(weight.transpose(1, 2), upstream)
         return [self.geometry.fold(columns, back.upstream.shape[-1], back.so_far)]
-
-    @property
-    def _crops(self) -> bool:
-        """Whether some taps only ever meet padding."""
-        return self.geometry.live_kernel != self.geometry.kernel
 
 
 @dataclass(frozen=True)

@@ -61,12 +61,17 @@ class Network:
                 wanted = any(self._steps[number - 1].depends for number in reads if number)
                 self._steps.append(Step(layer, reads, wanted))
                 numbers[node] = len(self._steps)
+        self.crops = {
+            layer.weight: layer.geometry
+            for layer in (step.layer for step in self._steps)
+            if isinstance(layer, functions.Convolution) and layer.geometry.live_kernel != layer.geometry.kernel
+        }  # the convolutions that see the live taps of their weights alone
         used = [name for step in self._steps for name in step.layer.names]
         if sorted(used) != sorted(name for name, _ in model.named_parameters()):
             raise FedamdError("not every parameter of it belongs to one step")
 
     def forward(self, parameters: Parameters, inputs: Tensor) -> tuple[Tensor, list[Any]]:
-        """Outputs (N, *shape, B) for inputs (N, *shape, B) and parameters (N, …) by name; what `backward` needs."""
+        """Outputs (N, *shape, B) for inputs (N, *shape, B), live parameters (N, …) by name; what `backward` needs."""
         results, kept = [inputs], []
         for step in self._steps:
             outputs, needed = step.layer.forward(parameters, [results[number] for number in step.reads])

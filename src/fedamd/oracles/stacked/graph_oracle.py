@@ -16,6 +16,7 @@ from fedamd.oracles.stacked.compilation import compile_graph_kernels
 from fedamd.oracles.stacked.graph import Network
 from fedamd.oracles.stacked.kernels import has_kernels
 from fedamd.oracles.stacked.oracle import cross_entropy, gather
+from fedamd.oracles.stacked.packing import Packing
 
 
 class GraphOracle(AutogradOracle):
@@ -26,7 +27,6 @@ class GraphOracle(AutogradOracle):
     made_for = "cuda"
     stacks_on = ("cuda",)
     samples_at_once = 1 << 12
-    alignment = 32  # there, matrix products read and write several numbers at once
 
     def __init__(self, model: nn.Module, dataset: Dataset) -> None:
         super().__init__(model, dataset)
@@ -36,8 +36,8 @@ class GraphOracle(AutogradOracle):
             raise FedamdError(
                 f"the graph oracle cannot run this model: {reason}; the autograd oracle takes any model"
             ) from reason
-        self._shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
-        self._sizes = [shape.numel() for shape in self._shapes.values()]
+        shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+        self.packing = Packing(shapes, self._network.crops)
         if has_kernels(dataset.inputs):
             compile_graph_kernels(dataset.inputs)
 
@@ -58,16 +58,20 @@ class GraphOracle(AutogradOracle):
         """∇f(x; B) and f(x; B)."""
         if x.dim() == 1:
             return super().gradient(x, batch)
-        out = torch.empty_like(x, memory_format=torch.contiguous_format)
-        return out, self.gradient_into(out, x, batch)
+        packed = self._packed(x)
+        gradient = torch.empty_like(packed)
+        loss = self.gradient_into(gradient, packed, batch)
+        out = torch.zeros_like(x, memory_format=torch.contiguous_format)
+        self.packing.unpack(gradient, out)
+        return out, loss
 
     @torch.no_grad()
     def gradient_into(self, out: Tensor, x: Tensor, batch: Batch) -> Tensor:
-        """Put ∇f(x; B) of a stack where it is wanted; f(x; B)."""
-        parameters = self._parameters(x)
+        """Put ∇f(x; B) of a packed stack where it is wanted, packed; f(x; B)."""
+        parameters = self.packing.parameters(x)
         logits, kept = self._network.forward(parameters, gather(self._data.inputs, batch.samples))
         loss, upstream = cross_entropy(logits, self._data.targets, batch)
-        self._network.backward(parameters, kept, upstream, self._parameters(out))
+        self._network.backward(parameters, kept, upstream, self.packing.parameters(out))
         return loss
 
     @torch.no_grad()
@@ -75,15 +79,15 @@ class GraphOracle(AutogradOracle):
         """f(x; B) alone: a forward pass."""
         if x.dim() == 1:
             return super().loss(x, batch)
-        logits, _ = self._network.forward(self._parameters(x), gather(self._data.inputs, batch.samples))
+        logits, _ = self._network.forward(
+            self.packing.parameters(self._packed(x)), gather(self._data.inputs, batch.samples)
+        )
         return cross_entropy(logits, self._data.targets, batch)[0]
 
-    def _parameters(self, x: Tensor) -> dict[str, Tensor]:
-        """Each parameter's numbers for all models, (N, *shape)."""
-        pieces = x.split_with_sizes(self._sizes, 1)
-        return {
-            name: piece.view(len(x), *shape) for (name, shape), piece in zip(self._shapes.items(), pieces, strict=True)
-        }
+    def _packed(self, x: Tensor) -> Tensor:
+        packed = x.new_zeros(len(x), self.packing.size)
+        self.packing.pack(x, packed)
+        return packed
 
 
 def _network(model: nn.Module, dataset: Dataset) -> Network:

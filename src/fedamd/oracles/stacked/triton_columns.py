@@ -2,7 +2,7 @@
 
 Images are (M, C, H, W, B). A program works out where its BLOCK of numbers of one model lie, once, and then goes through
 the taps of the window. Sizes are run-time numbers: one compilation serves every layer. Margins are never written to
-memory, and what comes back to a pixel is gathered tap by tap, in one order. Within a model 32 bits count.
+memory, and what comes back to a pixel is gathered window by window, in one order. Within a model 32 bits count.
 """
 
 # The kernels below are in Triton's language, which only borrows Python's syntax.
@@ -32,20 +32,6 @@ def _placed(channels, height, width, batch, BLOCK: tl.constexpr):
     channel = line // height
     model = tl.program_id(1).to(tl.int64)
     return model, channel < channels, channel, line - channel * height, pixel - line * width, element - pixel * batch
-
-
-@triton.jit
-def _below(at, step):
-    """The last window that begins no later than a pixel `at` from the beginning of the first, and how far before."""
-    window = at // step
-    return window, at - window * step
-
-
-@triton.jit
-def _before(window, beyond, step):
-    """The same for the pixel before."""
-    first = beyond == 0
-    return tl.where(first, window - 1, window), tl.where(first, step, beyond) - 1
 
 
 @_kernel
@@ -82,16 +68,17 @@ def _fold(
     to = ((channel * height + y) * width + x) * batch + sample
     total = tl.load(start + at + to, mask=inside & (starts != 0), other=0.0)
     source = channel * taps_down * taps_across * size + sample
-    row, below = _below(y + top, down)
-    for i in range(taps_down):
-        reached = inside & (below == 0) & (row >= 0) & (row < rows)
-        column, beside = _below(x + left, across)
-        for j in range(taps_across):
-            real = reached & (beside == 0) & (column >= 0) & (column < columns)
-            tap = (i * taps_across + j) * size
-            total += tl.load(parts + (source + tap + (row * columns + column) * batch), mask=real, other=0.0)
-            column, beside = _before(column, beside, across)
-        row, below = _before(row, below, down)
+    last_row, last_column = (y + top) // down, (x + left) // across
+    for up in range(tl.cdiv(taps_down, down)):
+        row = last_row - up
+        i = y + top - row * down
+        reached = inside & (i < taps_down) & (row >= 0) & (row < rows)
+        for back in range(tl.cdiv(taps_across, across)):
+            column = last_column - back
+            j = x + left - column * across
+            real = reached & (j < taps_across) & (column >= 0) & (column < columns)
+            position = (row * columns + column) * batch
+            total += tl.load(parts + (source + (i * taps_across + j) * size + position), mask=real, other=0.0)
     tl.store(out + at + to, total, mask=inside)
 
 
@@ -131,38 +118,20 @@ def _largest_back(
     upstream += model * channels * rows * columns * batch
     code += model * channels * rows * columns * batch
     total = tl.zeros((BLOCK,), tl.float32)
-    row, below = _below(y + top, down)
-    for i in range(taps_down):
-        reached = inside & (below == 0) & (row >= 0) & (row < rows)
-        column, beside = _below(x + left, across)
-        for j in range(taps_across):
-            real = reached & (beside == 0) & (column >= 0) & (column < columns)
+    last_row, last_column = (y + top) // down, (x + left) // across
+    for up in range(tl.cdiv(taps_down, down)):
+        row = last_row - up
+        i = y + top - row * down
+        reached = inside & (i < taps_down) & (row >= 0) & (row < rows)
+        for back in range(tl.cdiv(taps_across, across)):
+            column = last_column - back
+            j = x + left - column * across
+            real = reached & (j < taps_across) & (column >= 0) & (column < columns)
             at = ((channel * rows + row) * columns + column) * batch + sample
             mine = real & (tl.load(code + at, mask=real, other=0) == i * taps_across + j)
             total += tl.load(upstream + at, mask=mine, other=0.0)
-            column, beside = _before(column, beside, across)
-        row, below = _before(row, below, down)
     to = ((channel * height + y) * width + x) * batch + sample
     tl.store(out + model * channels * height * width * batch + to, total, mask=inside)
-
-
-@triton.jit(
-    do_not_specialize=["pairs", "stride", "top", "left", "rows", "columns"], do_not_specialize_on_alignment=["whole"]
-)
-def _spread(
-    live, whole, pairs, stride, top, left, rows, columns,
-    TAPS: tl.constexpr, ACROSS: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Kernels of so many pairs of channels, zero but for the live taps."""
-    model = tl.program_id(1).to(tl.int64)
-    element = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    pair = element // TAPS
-    inside = pair < pairs
-    row, column = element % TAPS // ACROSS - top, element % TAPS % ACROSS - left
-    real = inside & (row >= 0) & (row < rows) & (column >= 0) & (column < columns)
-    at = (pair * rows + row) * columns + column
-    values = tl.load(live + model * pairs * rows * columns + at, mask=real, other=0.0)
-    tl.store(whole + model * stride + element, values, mask=inside)
 
 
 def _grid(models: int, image: tuple[int, int, int], batch: int) -> tuple[int, int]:
@@ -209,14 +178,3 @@ def largest_back(upstream: Tensor, code: Tensor, geometry: Geometry) -> Tensor:
         upstream.contiguous(), code, out, channels, batch, *geometry.windows, BLOCK=BLOCK
     )
     return out
-
-
-def spread(live: Tensor, whole: Tensor, geometry: Geometry) -> None:
-    """Fill weights (N, C', C, rows, columns), models any distance apart, from the live ones (N, C', C·taps)."""
-    models, outputs, inputs, *_ = whole.shape
-    (top, _), (left, _) = geometry.live
-    grid = _grid(models, (outputs * inputs, *geometry.kernel), 1)
-    _spread[grid](
-        live.contiguous(), whole, outputs * inputs, whole.stride(0), top, left, *geometry.live_kernel,
-        TAPS=geometry.taps, ACROSS=geometry.kernel[1], BLOCK=BLOCK,
-    )  # fmt: skip

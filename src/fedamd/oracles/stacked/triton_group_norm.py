@@ -17,7 +17,7 @@ from torch import Tensor
 
 ROWS, LANES, WARPS = 512, 8, 8
 ROWS_BACK = 256  # of three tensors at once
-BLOCK = 1024  # elements of a channel at once
+POSITIONS, SAMPLES = 8, 64  # of a channel at once
 
 _SIZES = ["channels", "groups", "positions", "batch", "epsilon", "stride", "bias_stride", "adds", "rectifies"]
 _kernel = triton.jit(
@@ -127,26 +127,29 @@ def _input_gradient(
 @_kernel
 def _parameter_gradient(
     images, outputs, means, scales, upstream, of_weight, of_bias,
-    channels, groups, positions, batch, stride, bias_stride, rectifies, BLOCK: tl.constexpr,
+    channels, groups, positions, batch, stride, bias_stride, rectifies, ROWS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """One channel of one model, summed over positions and samples."""
     program = tl.program_id(0).to(tl.int64)
     model, channel = program // channels, program % channels
     group = model * groups + channel // (channels // groups)
-    turned = tl.zeros((BLOCK,), tl.float32)
-    straight = tl.zeros((BLOCK,), tl.float32)
-    for first in range(0, positions * batch, BLOCK):
-        element = first + tl.arange(0, BLOCK)
-        inside = element < positions * batch
-        kept = group * batch + element % batch
-        mean = tl.load(means + kept, mask=inside, other=0.0)
-        scale = tl.load(scales + kept, mask=inside, other=0.0)
-        at = program * positions * batch + element
-        slope = _slope(upstream, outputs, at, inside, rectifies)
-        turned += slope * (tl.load(images + at, mask=inside, other=0.0) - mean) * scale
-        straight += slope
-    tl.store(of_weight + model * stride + channel, tl.sum(turned, 0))
-    tl.store(of_bias + model * bias_stride + channel, tl.sum(straight, 0))
+    start = program * positions * batch
+    turned = tl.zeros((ROWS, LANES), tl.float32)
+    straight = tl.zeros((ROWS, LANES), tl.float32)
+    for lane in range(0, batch, LANES):
+        sample = lane + tl.arange(0, LANES)
+        mean = tl.load(means + group * batch + sample, mask=sample < batch, other=0.0)
+        scale = tl.load(scales + group * batch + sample, mask=sample < batch, other=0.0)
+        for first in range(0, positions, ROWS):
+            position = first + tl.arange(0, ROWS)
+            inside = (position < positions)[:, None] & (sample < batch)[None, :]
+            at = position[:, None] * batch + sample[None, :]
+            slope = _slope(upstream + start, outputs + start, at, inside, rectifies)
+            normal = (tl.load(images + start + at, mask=inside, other=0.0) - mean[None, :]) * scale[None, :]
+            turned += slope * normal
+            straight += slope
+    tl.store(of_weight + model * stride + channel, tl.sum(tl.sum(turned, 1), 0))
+    tl.store(of_bias + model * bias_stride + channel, tl.sum(tl.sum(straight, 1), 0))
 
 
 @dataclass(frozen=True)
@@ -203,5 +206,6 @@ def parameter_gradient(kept: Kept, upstream: Tensor, of_weight: Tensor, of_bias:
     images = kept.images
     _parameter_gradient[(len(images) * images.shape[1],)](
         images, kept.outputs, kept.means, kept.scales, upstream, of_weight, of_bias,
-        *_sizes(images, groups), of_weight.stride(0), of_bias.stride(0), int(kept.rectified), BLOCK=BLOCK,
+        *_sizes(images, groups), of_weight.stride(0), of_bias.stride(0), int(kept.rectified),
+        ROWS=POSITIONS, LANES=SAMPLES,
     )  # fmt: skip
