@@ -73,12 +73,13 @@ def _fold(
         row = last_row - up
         i = y + top - row * down
         reached = inside & (i < taps_down) & (row >= 0) & (row < rows)
-        for back in range(tl.cdiv(taps_across, across)):
-            column = last_column - back
-            j = x + left - column * across
-            real = reached & (j < taps_across) & (column >= 0) & (column < columns)
-            position = (row * columns + column) * batch
-            total += tl.load(parts + (source + (i * taps_across + j) * size + position), mask=real, other=0.0)
+        for back in range(0, tl.cdiv(taps_across, across), 3):
+            for further in tl.static_range(3):  # loads that are on their way together
+                column = last_column - (back + further)
+                j = x + left - column * across
+                real = reached & (j < taps_across) & (column >= 0) & (column < columns)
+                position = (row * columns + column) * batch
+                total += tl.load(parts + (source + (i * taps_across + j) * size + position), mask=real, other=0.0)
     tl.store(out + at + to, total, mask=inside)
 
 
