@@ -1,10 +1,11 @@
 """How fast runs are on a GPU, and how exactly they repeat: the figures of docs/performance.md.
 
-    python benchmarks/gpu.py --json benchmarks/results/gpu.json        # everything, at most 160 s
+    python benchmarks/gpu.py --json benchmarks/results/gpu.json        # all parts, about 110 s
     python benchmarks/gpu.py --only resnet w                           # some parts
     python benchmarks/gpu.py --device cpu --tiny                       # whether it runs at all
 
-Every part has its seconds: what has not begun when they are over is left out, and the results say so.
+Every part has its seconds, and what those before it have left of theirs: what has not begun when they are over is left
+out, rounds end where they are, and the results say so.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import platform
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -27,33 +28,30 @@ from timed_rounds import Bench, Row
 
 Measurements = dict[str, Callable[[], Row]]  # name → takes it
 PARTS: dict[str, tuple[Callable[[Bench], Measurements], float]] = {  # with their seconds
-    "w": (gpu_w.measurements, 30),
-    "resnet": (gpu_resnet.measurements, 50),
-    "unequal": (gpu_unequal.measurements, 50),
-    "bits": (gpu_bits.measurements, 15),
-    "workloads": (gpu_workloads.measurements, 15),
-    "grid": (gpu_w.grid, 60),
+    "resnet": (gpu_resnet.measurements, 38),
+    "w": (gpu_w.measurements, 22),
+    "unequal": (gpu_unequal.measurements, 26),
+    "bits": (gpu_bits.measurements, 12),
+    "workloads": (gpu_workloads.measurements, 10),
+    "grid": (gpu_w.grid, 45),
 }
 HIDDEN = ("data", "rounds_s", "new_captures", "engine_s", "graphs", "gib_before_rounds", "gib_reserved")
 USUAL = [part for part in PARTS if part != "grid"]
 
 
-def measure(part: str, device: str, tiny: bool) -> dict[str, Row]:
-    """All measurements of a part; one that fails does not stop the others."""
-    make, seconds = PARTS[part]
-    bench = Bench(device, tiny, time.perf_counter() + seconds)
-    rows: dict[str, Row] = {}
-    for name, take in make(bench).items():
+def measure(part: str, bench: Bench, rows: dict[str, Row]) -> Iterator[None]:
+    """Add all measurements of a part to the rows, one by one; one that fails does not stop the others."""
+    for name, take in PARTS[part][0](bench).items():
         if bench.over:
-            rows[name] = {"left out": f"the {seconds:.0f} s of the part were over"}
+            rows[name] = {"left out": "the time was over"}
         else:
             try:
                 rows[name] = take()
             except Exception as error:
                 traceback.print_exc()
                 rows[name] = {"failed": f"{type(error).__name__}: {error}"[:300]}
-        print(f"{part:9s} {name:42s} {in_words(rows[name])}", flush=True)
-    return rows
+        print(f"{part:9s} {name:52s} {in_words(rows[name])}", flush=True)
+        yield
 
 
 def in_words(row: Row) -> str:
@@ -88,13 +86,15 @@ def main(words: Sequence[str] | None = None) -> None:
     parts: dict[str, dict[str, Row]] = {}
     about = {"machine": machine(options.device), "tiny": options.tiny}
     print(about["machine"], flush=True)
+    deadline = time.perf_counter()
     for part in [*options.only, *(["grid"] if options.grid else [])]:
-        begun = time.perf_counter()
-        parts[part] = measure(part, options.device, options.tiny)
+        begun, parts[part] = time.perf_counter(), {}
+        deadline += PARTS[part][1]
+        for _ in measure(part, Bench(options.device, options.tiny, deadline), parts[part]):
+            if options.json:  # at once: whatever happens then, it is kept
+                options.json.parent.mkdir(parents=True, exist_ok=True)
+                options.json.write_text(json.dumps(about | parts, indent=1) + "\n")
         print(f"{part:9s} took {time.perf_counter() - begun:.0f} s of {PARTS[part][1]:.0f}", flush=True)
-        if options.json:
-            options.json.parent.mkdir(parents=True, exist_ok=True)
-            options.json.write_text(json.dumps(about | parts, indent=1) + "\n")
     if failed := sum("failed" in row for rows in parts.values() for row in rows.values()):
         sys.exit(f"{failed} measurement{'s' * (failed > 1)} failed")
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from pictures import cifar_10
 from timed_rounds import Bench, Row
 
 from fedamd.workloads import WORKLOADS, time_workload
@@ -17,8 +18,8 @@ def measurements(bench: Bench) -> dict[str, Callable[[], Row]]:
     def one(name: str, rounds: int) -> Row:
         work = WORKLOADS[name]
         if bench.tiny:
-            work = replace(work, data="random", model="lenet5", clients=20, samples=6, cohort=3, batch=3, epochs=1)
-        found = time_workload(work, work.dataset(), rounds, bench.device)
+            work = replace(work, model="lenet5", clients=20, samples=10, cohort=3, batch=3, epochs=1)
+        found = time_workload(work, cifar_10(bench.tiny), rounds, bench.device)
         return {key: found[key] for key in ("data", "oracle", "rounds", "first_round", "each_round", "seconds")}
 
     return {title: partial(one, name, 2 if bench.tiny else rounds) for title, (name, rounds) in TAKEN.items()}

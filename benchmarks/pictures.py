@@ -1,5 +1,7 @@
 """The pictures that benchmarks train on: the data set where it is installed, else random tensors of its shape."""
 
+from functools import cache
+
 import torch
 from torch import Tensor
 
@@ -8,11 +10,13 @@ from fedamd.data import Dataset, load, where
 CLASSES = 10
 
 
+@cache
 def fashion_mnist(tiny: bool = False) -> Dataset:
     """60,000 pictures of 1×28×28."""
     return random_pictures((1, 28, 28), 400, 50) if tiny else installed(("fashion-mnist",), (1, 28, 28), 60_000)
 
 
+@cache
 def cifar_10(tiny: bool = False) -> Dataset:
     """50,000 pictures of 3×32×32."""
     named = ("cifar-10", "cifar-10-jpeg")

@@ -22,7 +22,7 @@ from fedamd.runs.session import Session, Sink
 
 Settings = Mapping[str, Any]
 Row = dict[str, Any]
-WARM_UP = 2  # rounds in which every role is played for the first time
+WARM_UP = 2  # rounds in which every role is played for the first time, and kernels may have to be compiled
 FEW = 10  # so many rounds are told one by one
 
 
