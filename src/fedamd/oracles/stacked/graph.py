@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
-from torch.fx.passes.shape_prop import ShapeProp
 
 from fedamd.errors import FedamdError
 from fedamd.oracles.stacked import functions
@@ -20,6 +19,8 @@ from fedamd.oracles.stacked.convolution import Geometry
 from fedamd.oracles.stacked.functions import Back, Layer, Parameters
 
 Modules = Mapping[str, nn.Module]
+
+_SHAPE = "shape"  # of a node's result
 
 
 @dataclass(frozen=True)
@@ -93,13 +94,23 @@ class Network:
                 waiting[read] = gradient + waiting[read] if place and read in waiting else gradient
 
 
+class _Shapes(fx.Interpreter):
+    """Notes the shape of every result. (The library's own way imports hundreds of modules for it.)"""
+
+    def run_node(self, n: fx.Node) -> Any:
+        result = super().run_node(n)
+        n.meta[_SHAPE] = tuple(result.shape) if isinstance(result, Tensor) else None
+        return result
+
+
 def _traced(model: nn.Module, shape: tuple[int, ...]) -> fx.GraphModule:
     """With the shape of every result, from one sample on the CPU: a GPU's libraries would be loaded for nothing."""
     try:
         graph = fx.symbolic_trace(copy.deepcopy(model).cpu())
         graph.graph.eliminate_dead_code()
-        dtype = next(graph.parameters()).dtype
-        ShapeProp(graph).propagate(torch.zeros(1, *shape, dtype=dtype, device="cpu"))
+        with torch.no_grad():
+            dtype = next(graph.parameters()).dtype
+            _Shapes(graph).run(torch.zeros(1, *shape, dtype=dtype, device="cpu"))
     except Exception as error:  # whatever a model's own forward does to a tracer
         raise FedamdError(f"its computation cannot be traced ({str(error).splitlines()[0]})") from error
     return graph
@@ -107,8 +118,7 @@ def _traced(model: nn.Module, shape: tuple[int, ...]) -> fx.GraphModule:
 
 def _shape(node: Any) -> tuple[int, ...]:
     """Of one sample."""
-    described = node.meta.get("tensor_meta") if isinstance(node, fx.Node) else None
-    shape = getattr(described, "shape", None)
+    shape = node.meta.get(_SHAPE) if isinstance(node, fx.Node) else None
     if shape is None:
         raise FedamdError(f"it has a step that gives no tensor: {node}")
     return tuple(shape[1:])
