@@ -32,7 +32,9 @@ def compile_layer_kernels(layers: Sequence[Layer], rows: Tensor, length: int, ba
         return torch.zeros(1, length, dtype=torch.int64, device=rows.device)
 
     def forward(number: int) -> None:
-        outcomes[number] = layers[number].forward(own(number), rows.new_zeros(1, *shapes[number], length))
+        outcome = layers[number].forward(own(number), rows.new_zeros(1, *shapes[number], length))
+        if backwards:
+            outcomes[number] = outcome
 
     def loss() -> None:
         logits, weights = rows.new_zeros(1, *shapes[-1], length), rows.new_zeros(1, length)
