@@ -3,6 +3,7 @@
 import torch
 
 from fedamd.engines import captured
+from fedamd.engines.base import RecordingGradient
 from fedamd.engines.captured import CapturedOracle, rounded_up
 from fedamd.models import Logistic
 from fedamd.oracles.autograd import AutogradOracle
@@ -52,6 +53,17 @@ def test_steps_in_place_are_the_steps(labelled):
         x, expected = wrapped.step(x, eta, batch)
         assert torch.equal(loss, expected)
     assert torch.equal(final, x)
+
+
+def test_a_role_that_descends_has_the_losses_of_all_its_steps(labelled):
+    oracle = AutogradOracle(Logistic(3, 0.1).double(), labelled)
+    torch.manual_seed(0)
+    x, eta = torch.randn(2, oracle.dimension, dtype=torch.float64), torch.tensor([[0.1], [0.2]], dtype=torch.float64)
+    weights = torch.full((2, 2), 0.5, dtype=torch.float64)
+    batches = [Batch(torch.tensor([[i, 1], [2, i]]), weights) for i in range(3)]
+    at_once, one_by_one = RecordingGradient(CapturedOracle(oracle)), RecordingGradient(oracle)
+    torch.testing.assert_close(at_once.descend(x, eta, batches), one_by_one.descend(x, eta, batches))
+    torch.testing.assert_close(at_once.mean_loss(), one_by_one.mean_loss())
 
 
 def test_the_shape_not_used_for_longest_is_forgotten(labelled, monkeypatch):
