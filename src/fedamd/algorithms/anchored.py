@@ -3,24 +3,23 @@
 Client i keeps a cached gradient c_i, zero at first; the server keeps c, the mean of all M c_i, and a momentum m.
 
 miner    y_0 = x_t; for k = 0 … K−1: y_{k+1} = y_k − η_l·(a·(∇f_i(y_k; B_k) + s·(c − c_i)) + (1 − a)·m);  Δ = x_t − y_K
-anchor   (with probability p, instead)   c_i⁺ = ∇f_i(x_t; b samples)
+ahead    what c and m add to these steps is the same for everyone, so the server adds it beforehand: all start from
+         z = x_t − K·η_l·(a·s·c + (1 − a)·m), and step along a·(∇f_i(y_k; B_k) − s·c_i). The paths end where they did,
+         but for gradients taken further ahead, as in Nesterov's method
+anchor   (with probability p, instead)   c_i⁺ = ∇f_i(b samples) at the model it is sent
 refresh  "miners": c_i⁺ = mean of ∇f_i(y_k; B_k), which costs a miner nothing;  "anchors": at the price of p and b, as
          in FedAMD;  "both"
 server   c ← c + (1/M)·Σ (c_i⁺ − c_i);  x_{t+1} = x_t − η_s·Δ̄;  m ← Δ̄/(K·η_l), where Δ̄ is
          reduced   K·η_l·(a·(c + mean of (c_i⁺ − c_i)) + (1 − a)·m), the mean over miners and anchors: SAGA's estimate
          else      the mean of the miners' Δ
 
-ahead    everyone starts from z = x_t − K·η_l·(a·s·c + (1 − a)·m), where c and m would have led it in K steps, in place
-         of x_t, and leaves the two out of its steps: the paths end where they did, but for gradients taken elsewhere
+The members of the family that have names (exact tests; not ahead unless said): a = 1, s = 0 is FedAvg, reduced FedVARP;
+s = 0 is FedCM, ahead FedACG without its proximal term; a = 1, s = 1 is SCAFFOLD, with refresh = "anchors" SCAFFOLD over
+FedAMD's cache; s = 1 is SCAFFOLD-M.
 
-The members of the family that have names (exact tests): a = 1, s = 0 is FedAvg, reduced FedVARP; s = 0 is FedCM, ahead
-FedACG without its proximal term; a = 1, s = 1 is SCAFFOLD, with refresh = "anchors" SCAFFOLD over FedAMD's cache; s = 1
-is SCAFFOLD-M.
-
-What it costs: a client is sent x_t and one vector more, a·s·c + (1 − a)·m. With "reduced", a miner's Δ follows from the
-change of its c_i and what the server knows, so the change is all that it sends: 3 vectors a client and round, where
-SCAFFOLD moves 4 and SCAFFOLD-M 5. (With s = 1 the two Δ̄ are the same number: then "reduced" only saves bits.) "ahead"
-sends z alone: 2 vectors, as many as FedAvg.
+What it costs: z down and, with "reduced", the change of c_i up, from which and from what it knows the server makes Δ: 2
+vectors a client and round, as many as FedAvg, where SCAFFOLD moves 4 and SCAFFOLD-M 5. Not ahead, x_t and the vector
+a·s·c + (1 − a)·m go down: 3. (With s = 1 the two Δ̄ are the same number: then "reduced" only saves bits.)
 
 The recursive estimator of FedAMD's miners, damped by 1 − a, is STORM (Cutkosky & Orabona, NeurIPS 2019); here the
 momentum is held fixed on a client, as in FedCM and Mime, which takes one gradient on a batch where STORM takes two.
@@ -60,7 +59,7 @@ from fedamd.oracles.base import Batch
 
 @role("anchor", reports_loss=False, memory=("c",))
 def aim(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
-    """c_i anew: the large-batch gradient at x_t."""
+    """c_i anew: the large-batch gradient at the model sent."""
     (large,) = batches
     return _refreshed(task, grad(task.x, large))
 
@@ -111,7 +110,7 @@ class Anchored(LocalSteps):
     p: float = param(0.1, "the probability of an anchor, where there are any")
     large_batch: Size = param("full", "b, the anchors' batch")
     reduced: bool = param(True, "whether the server's step is variance-reduced by the cache")
-    ahead: bool = param(False, "whether clients start where c and m lead, at the price of FedAvg's two vectors")
+    ahead: bool = param(True, "whether clients start where c and m lead; else these are sent with the model")
     space: ClassVar[Space] = {**LocalSteps.space, "a": DAMPING, "s": Choice((0.0, 0.5, 1.0))}
 
     def __post_init__(self) -> None:
