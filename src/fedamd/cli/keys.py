@@ -100,6 +100,7 @@ SECTIONS = {
         "s",
         "refresh",
         "reduced",
+        "ahead",
     ],
     "sampler": ["name", "groups", "leaves", "comes", "path"],
     "stop": ["metric", "target", "patience", "max_gradients", "max_bits", "max_simulated_seconds", "max_seconds"],
