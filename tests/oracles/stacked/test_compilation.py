@@ -15,7 +15,7 @@ Kernels = Callable[[str], ModuleType]
 def test_every_call_fits(kernels: Kernels, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kernels("triton_columns")
     monkeypatch.setattr(compilation, "THREADS", 1)  # Triton's interpreter is for one thread
-    assert compilation.compile_graph_kernels(torch.ones(3, 1, 2, 2, device=device)) == []
+    assert compilation.compile_graph_kernels(torch.ones(3, 1, 2, 2, device=device), 3) == []
 
 
 def test_every_layer_is_called_both_ways(kernels: Kernels, device: str, monkeypatch: pytest.MonkeyPatch) -> None:

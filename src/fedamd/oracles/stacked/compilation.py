@@ -60,7 +60,10 @@ def compile_layer_kernels(layers: Sequence[Layer], rows: Tensor, length: int, ba
     return _in_stages(stages, rows)
 
 
-def compile_graph_kernels(rows: Tensor) -> list[BaseException]:
+USUAL = 64  # samples of a batch: the kernel of losses serves all up to a power of two
+
+
+def compile_graph_kernels(rows: Tensor, classes: int) -> list[BaseException]:
     """Call every kernel of networks that are graphs once, on the smallest of images; `rows` are the samples."""
     from fedamd.oracles.stacked import triton_columns as columns
     from fedamd.oracles.stacked import triton_group_norm as norm
@@ -71,7 +74,8 @@ def compile_graph_kernels(rows: Tensor) -> list[BaseException]:
     outputs, code = rows.new_zeros(1, *geometry.outputs, 2), rows.new_zeros(1, *geometry.outputs, 2, dtype=torch.uint8)
     weight, unfolded, group = rows.new_ones(1, 1), rows.new_zeros(1, 4, 2), rows.new_zeros(1, 1, 2)
     kept = norm.Kept(images, images, group, group, rectified=True)
-    numbers = torch.zeros(1, 2, dtype=torch.int64, device=rows.device)
+    numbers = torch.zeros(1, USUAL, dtype=torch.int64, device=rows.device)
+    logits, weights = rows.new_zeros(1, classes, USUAL), rows.new_zeros(1, USUAL)
     calls = [
         lambda: columns.unfold(images, geometry),
         lambda: norm.forward(images, weight, weight, 1, 1e-5, None, True),
@@ -81,9 +85,9 @@ def compile_graph_kernels(rows: Tensor) -> list[BaseException]:
         lambda: columns.fold(unfolded, everywhere, 2),
         lambda: columns.largest(images, geometry),
         lambda: columns.largest_back(outputs, code, geometry),
-        lambda: samples.gather(rows, numbers),
+        lambda: samples.gather(rows, numbers[:, :2].contiguous()),
+        lambda: samples.cross_entropy(logits, numbers[0], numbers, weights),
     ]
-
     return _in_stages([calls[:1], calls[1:]], rows)  # the first loads what all of them need
 
 

@@ -39,7 +39,7 @@ class GraphOracle(AutogradOracle):
         shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
         self.packing = Packing(shapes, self._network.crops)
         if has_kernels(dataset.inputs):
-            compile_graph_kernels(dataset.inputs)
+            compile_graph_kernels(dataset.inputs, self._network.shape[0])
 
     @classmethod
     def unsupported(cls, model: nn.Module, dataset: Dataset) -> str | None:
