@@ -15,6 +15,7 @@ from fedamd.oracles.stacked.convolution import Geometry
 from fedamd.oracles.stacked.layers import Layer, Saved
 
 THREADS = 8
+USUAL = 64  # samples of a batch: the kernel of losses serves as many as up to the next power of two
 
 
 def compile_layer_kernels(layers: Sequence[Layer], rows: Tensor, length: int, backwards: bool) -> list[BaseException]:
@@ -58,9 +59,6 @@ def compile_layer_kernels(layers: Sequence[Layer], rows: Tensor, length: int, ba
         passed = [partial(input_gradient, number) for number in every if number > first]
         stages.append([*passed, *(partial(backward, number) for number in every)])
     return _in_stages(stages, rows)
-
-
-USUAL = 64  # samples of a batch: the kernel of losses serves all up to a power of two
 
 
 def compile_graph_kernels(rows: Tensor, classes: int) -> list[BaseException]:
