@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from fedamd.errors import FedamdError
 from fedamd.oracles.stacked import convolution, functions
 from fedamd.oracles.stacked.graph import Network
-from fedamd.oracles.stacked.packing import Packing
+from fedamd.oracles.stacked.packing import LivePacking
 from residual import Residual
 
 
@@ -45,7 +45,7 @@ def assert_like_autograd(model: nn.Module, shape: tuple[int, ...], dtype: torch.
     upstream = torch.randn_like(truth)
     expected = torch.autograd.grad(truth, list(leaves.values()), upstream)
     network = Network(model, shape)
-    packing = Packing({name: tuple(p.shape) for name, p in model.named_parameters()}, network.crops)
+    packing = LivePacking({name: tuple(p.shape) for name, p in model.named_parameters()}, network.crops)
     x = torch.cat([values.flatten(1) for values in own.values()], 1)
     packed, gradient = torch.full((2, models, packing.size), torch.nan, dtype=dtype)
     packing.pack(x, packed)

@@ -3,7 +3,7 @@
 import torch
 
 from fedamd.oracles.stacked.convolution import Geometry
-from fedamd.oracles.stacked.packing import ALIGNED, Packing
+from fedamd.oracles.stacked.packing import ALIGNED, LivePacking
 
 CENTRE = Geometry((2, 1, 1), 3, (3, 3), padding=(1, 1))  # of 3×3 taps on images of 1×1
 
@@ -11,7 +11,7 @@ CENTRE = Geometry((2, 1, 1), 3, (3, 3), padding=(1, 1))  # of 3×3 taps on image
 def test_what_is_packed_comes_back_and_nothing_else_changes() -> None:
     """A vector of 2, the centres of 3 · 2 kernels, and two parameters side by side, of 4 and of 1."""
     shapes = {"a": (2,), "conv": (3, 2, 3, 3), "b": (2, 2), "c": (1,)}
-    packing = Packing(shapes, {"conv": CENTRE})
+    packing = LivePacking(shapes, {"conv": CENTRE})
     assert packing.size == ALIGNED  # of 2 + 6 + 5 numbers
     x = torch.arange(2 * 61.0).view(2, 61)
     packed = torch.zeros(2, packing.size)

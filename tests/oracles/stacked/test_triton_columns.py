@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedamd.oracles.stacked.convolution import Geometry
-from fedamd.oracles.stacked.functions import MaxPool
+from fedamd.oracles.stacked.functions import WindowMaxima
 
 Kernels = Callable[[str], ModuleType]
 
@@ -44,7 +44,7 @@ def test_maxima(kernels: Kernels, device: str, geometry: Geometry) -> None:
     torch.manual_seed(0)
     images = torch.randint(5, (2, *geometry.inputs, 5)).double()
     images[0, 0, 3, 2, 1] = torch.nan
-    layer = MaxPool(geometry)
+    layer = WindowMaxima(geometry)
     best, code = layer.outputs(images)
     ours, its_code = columns.largest(images.float().to(device), geometry)
     torch.testing.assert_close(ours.cpu().double(), best, equal_nan=True)

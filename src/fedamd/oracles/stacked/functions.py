@@ -37,7 +37,7 @@ class Back:
         return own if self.so_far is None else own + self.so_far
 
 
-class Layer(Protocol):
+class GraphLayer(Protocol):
     """One step of a network."""
 
     @property
@@ -55,7 +55,7 @@ class Layer(Protocol):
 
 
 @dataclass(frozen=True)
-class Convolution(Layer):
+class Convolution(GraphLayer):
     """y = W ∗ a + b for weights (N, C', C, rows, columns), those of live taps alone, and biases (N, C')."""
 
     weight: str
@@ -85,7 +85,7 @@ class Convolution(Layer):
 
 
 @dataclass(frozen=True)
-class Linear(Layer):
+class Affine(GraphLayer):
     """y = W·a + b for weights (N, outputs, inputs) and biases (N, outputs)."""
 
     weight: str
@@ -120,7 +120,7 @@ def _sum_biases(upstream: Tensor, gradients: Parameters, bias: str | None) -> No
 
 
 @dataclass(frozen=True)
-class GroupNorm(Layer):
+class GroupNorm(GraphLayer):
     """(a − mean)/√(variance + ε) over each of the groups of channels, times weights (N, C), plus biases (N, C).
 
     Two steps that often follow are taken along: the sum with a second input, and ReLU.
@@ -183,7 +183,7 @@ def _per_channel(values: Tensor, images: Tensor) -> Tensor:
     return values.reshape(*values.shape, *(1 for _ in images.shape[2:]))
 
 
-class Plain(Layer, Protocol):
+class Plain(GraphLayer, Protocol):
     """A layer without parameters, that maps its inputs alone."""
 
     def forward(self, parameters: Parameters, inputs: Sequence[Tensor]) -> tuple[Tensor, Any]:  # noqa: ARG002
@@ -203,7 +203,7 @@ class Plain(Layer, Protocol):
 
 
 @dataclass(frozen=True)
-class MaxPool(Plain):
+class WindowMaxima(Plain):
     """The maximum of every window: the gradient goes to the first of equals."""
 
     geometry: Geometry
@@ -244,7 +244,7 @@ class MeanPool(Plain):
         return [(upstream / (kept[2] * kept[3])).expand(kept)]
 
 
-class Flatten(Plain):
+class Flattening(Plain):
     """Everything but the batch as one axis."""
 
     def outputs(self, *inputs: Tensor) -> tuple[Tensor, Any]:
@@ -254,7 +254,7 @@ class Flatten(Plain):
         return [upstream.reshape(kept)]
 
 
-class ReLU(Plain):
+class Rectifier(Plain):
     """max(a, 0)."""
 
     def outputs(self, *inputs: Tensor) -> tuple[Tensor, Any]:

@@ -16,7 +16,7 @@ from torch import Tensor, fx, nn
 from fedamd.errors import FedamdError
 from fedamd.oracles.stacked import functions
 from fedamd.oracles.stacked.convolution import Geometry
-from fedamd.oracles.stacked.functions import Back, Layer, Parameters
+from fedamd.oracles.stacked.functions import Back, GraphLayer, Parameters
 
 Modules = Mapping[str, nn.Module]
 
@@ -24,10 +24,10 @@ _SHAPE = "shape"  # of a node's result
 
 
 @dataclass(frozen=True)
-class Step:
+class GraphStep:
     """A layer, what it reads (numbers of earlier results; 0 is the input), and whether that depends on parameters."""
 
-    layer: Layer
+    layer: GraphLayer
     reads: tuple[int, ...]
     wanted: bool
 
@@ -46,7 +46,7 @@ class Network:
         absorbed = _absorbed(graph.graph, modules)
         inner = set(absorbed.values())
         numbers: dict[fx.Node, int] = {}
-        self._steps: list[Step] = []
+        self._steps: list[GraphStep] = []
         self.shape: tuple[int, ...] = ()
         for node in graph.graph.nodes:
             if node.op == "placeholder":
@@ -60,7 +60,7 @@ class Network:
                 layer, inputs = _fused(node, modules, absorbed)
                 reads = tuple(numbers[each] for each in inputs)
                 wanted = any(self._steps[number - 1].depends for number in reads if number)
-                self._steps.append(Step(layer, reads, wanted))
+                self._steps.append(GraphStep(layer, reads, wanted))
                 numbers[node] = len(self._steps)
         self.crops = {
             layer.weight: layer.geometry
@@ -162,7 +162,9 @@ def _absorbed(graph: fx.Graph, modules: Modules) -> dict[fx.Node, fx.Node]:
     return absorbed
 
 
-def _fused(node: fx.Node, modules: Modules, absorbed: Mapping[fx.Node, fx.Node]) -> tuple[Layer, Sequence[fx.Node]]:
+def _fused(
+    node: fx.Node, modules: Modules, absorbed: Mapping[fx.Node, fx.Node]
+) -> tuple[GraphLayer, Sequence[fx.Node]]:
     """The layer of a step together with those it absorbs, and what that reads."""
     if node not in absorbed:
         return _layer(node, modules), [argument for argument in node.args if isinstance(argument, fx.Node)]
@@ -175,14 +177,14 @@ def _fused(node: fx.Node, modules: Modules, absorbed: Mapping[fx.Node, fx.Node])
     return replace(layer, rectified=True), inputs
 
 
-def _layer(node: fx.Node, modules: Modules) -> Layer:
+def _layer(node: fx.Node, modules: Modules) -> GraphLayer:
     if _is_relu(node, modules):
-        return functions.ReLU()
+        return functions.Rectifier()
     if _is_sum(node):
         return functions.Add()
     module = _module(node, modules)
     if module is None and node.target in (torch.flatten, "flatten") and _flattens(node):
-        return functions.Flatten()
+        return functions.Flattening()
     if module is None or len(node.args) != 1 or node.kwargs:
         raise FedamdError(f"it does not know the step {node.format_node()}")
     make, shape = _LAYERS.get(type(module)), _shape(node.args[0])
@@ -203,7 +205,7 @@ def _names(module: nn.Module, name: str) -> tuple[str, str | None]:
     return f"{name}.weight", None if module.bias is None else f"{name}.bias"
 
 
-def _convolution(module: nn.Conv2d, name: str, shape: tuple[int, ...]) -> Layer | None:
+def _convolution(module: nn.Conv2d, name: str, shape: tuple[int, ...]) -> GraphLayer | None:
     plain = module.groups == 1 and module.dilation == (1, 1) and module.padding_mode == "zeros"
     if not plain or isinstance(module.padding, str) or len(shape) != 3:
         return None
@@ -218,32 +220,32 @@ def _geometry(shape: tuple[int, ...], channels: int, kernel: Any, stride: Any, p
     return Geometry((shape[0], shape[1], shape[2]), channels, pair(kernel), pair(stride), pair(padding))
 
 
-def _group_norm(module: nn.GroupNorm, name: str, shape: tuple[int, ...]) -> Layer | None:
+def _group_norm(module: nn.GroupNorm, name: str, shape: tuple[int, ...]) -> GraphLayer | None:
     if not module.affine or not shape:
         return None
     return functions.GroupNorm(f"{name}.weight", f"{name}.bias", module.num_groups, module.eps)
 
 
-def _linear(module: nn.Linear, name: str, shape: tuple[int, ...]) -> Layer | None:
-    return functions.Linear(*_names(module, name)) if shape == (module.in_features,) else None
+def _linear(module: nn.Linear, name: str, shape: tuple[int, ...]) -> GraphLayer | None:
+    return functions.Affine(*_names(module, name)) if shape == (module.in_features,) else None
 
 
-def _max_pool(module: nn.MaxPool2d, name: str, shape: tuple[int, ...]) -> Layer | None:  # noqa: ARG001
+def _max_pool(module: nn.MaxPool2d, name: str, shape: tuple[int, ...]) -> GraphLayer | None:  # noqa: ARG001
     if module.ceil_mode or module.return_indices or module.dilation not in (1, (1, 1)) or len(shape) != 3:
         return None
     geometry = _geometry(shape, shape[0], module.kernel_size, module.stride, module.padding)
-    return functions.MaxPool(geometry) if geometry.taps <= functions.MOST_TAPS else None
+    return functions.WindowMaxima(geometry) if geometry.taps <= functions.MOST_TAPS else None
 
 
-def _mean_pool(module: nn.AdaptiveAvgPool2d, name: str, shape: tuple[int, ...]) -> Layer | None:  # noqa: ARG001
+def _mean_pool(module: nn.AdaptiveAvgPool2d, name: str, shape: tuple[int, ...]) -> GraphLayer | None:  # noqa: ARG001
     return functions.MeanPool() if module.output_size in (1, (1, 1)) and len(shape) == 3 else None
 
 
-def _flatten(module: nn.Flatten, name: str, shape: tuple[int, ...]) -> Layer | None:  # noqa: ARG001
-    return functions.Flatten() if (module.start_dim, module.end_dim) == (1, -1) else None
+def _flatten(module: nn.Flatten, name: str, shape: tuple[int, ...]) -> GraphLayer | None:  # noqa: ARG001
+    return functions.Flattening() if (module.start_dim, module.end_dim) == (1, -1) else None
 
 
-_LAYERS: dict[type[nn.Module], Callable[[Any, str, tuple[int, ...]], Layer | None]] = {
+_LAYERS: dict[type[nn.Module], Callable[[Any, str, tuple[int, ...]], GraphLayer | None]] = {
     nn.Conv2d: _convolution,
     nn.GroupNorm: _group_norm,
     nn.Linear: _linear,

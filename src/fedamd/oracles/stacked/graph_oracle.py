@@ -16,7 +16,7 @@ from fedamd.oracles.stacked.compilation import compile_graph_kernels
 from fedamd.oracles.stacked.graph import Network
 from fedamd.oracles.stacked.kernels import has_kernels
 from fedamd.oracles.stacked.oracle import cross_entropy, gather
-from fedamd.oracles.stacked.packing import Packing
+from fedamd.oracles.stacked.packing import LivePacking
 
 
 class GraphOracle(AutogradOracle):
@@ -37,7 +37,7 @@ class GraphOracle(AutogradOracle):
                 f"the graph oracle cannot run this model: {reason}; the autograd oracle takes any model"
             ) from reason
         shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
-        self.packing = Packing(shapes, self._network.crops)
+        self.packing = LivePacking(shapes, self._network.crops)
         if has_kernels(dataset.inputs):
             compile_graph_kernels(dataset.inputs, self._network.shape[0])
 

@@ -33,7 +33,7 @@ class _Part:
         return self.shape if self.crop is None else (*self.shape[:2], *self.crop.live_kernel)
 
 
-class Packing:
+class LivePacking:
     """How models with parameters of these shapes are packed, given the convolutions some taps of which are dead."""
 
     def __init__(self, shapes: Mapping[str, tuple[int, ...]], crops: Mapping[str, Geometry]) -> None:
