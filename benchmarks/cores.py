@@ -34,6 +34,7 @@ def play(tiny: bool) -> None:
     if reason := available():
         sys.exit(f"the native oracle, which is to be measured, cannot be used: {reason}")
     settings = {
+        "data": fashion_mnist(tiny),
         "algorithm": {"name": "fedavg"} | ({"steps": 2, "small_batch": 4} if tiny else {}),
         "partition": {"name": "classes"},
         "model": {"name": "lenet5"},
@@ -41,7 +42,7 @@ def play(tiny: bool) -> None:
         "cohort": 4 if tiny else 20,
         "rounds": WARM_UP + 1 if tiny else ROUNDS,
     }
-    result = fedamd.run(settings, dataset=fashion_mnist(tiny))
+    result = fedamd.run(settings)
     if is_writer():
         print(json.dumps([record.seconds for record in result.metrics if record.round >= WARM_UP]))
 

@@ -37,11 +37,11 @@ def measurements(bench: Bench) -> dict[str, Callable[[], Row]]:
     def timed(algorithm: dict[str, Any], precision: str, rounds: int, runs: int = 1, store: str = "memory") -> Row:
         rounds = min(rounds, 2) if bench.tiny else rounds
         chosen = [settings(algorithm, precision, seed, store) for seed in range(runs)]
-        return {"data": data.name} | bench.timed(bench.runs(data, chosen, rounds, evaluate=False))
+        return bench.timed(bench.runs(data, chosen, rounds, evaluate=False))
 
     def fedavg(precision: str) -> Row:
         row = timed(FEDAVG, precision, 5)
-        fedavg_gib[precision] = row.get("gib", float("nan"))
+        fedavg_gib[precision] = row.get("gib", 0.0)
         return row
 
     def fedamd(precision: str, store: str) -> Row:

@@ -15,7 +15,7 @@ PARTITIONS: dict[str, dict[str, Any]] = {
     "Dirichlet(0.3)": {"name": "dirichlet", "alpha": 0.3},
     "Dirichlet(0.1)": {"name": "dirichlet", "alpha": 0.1},
 }
-METHOD = {"name": "fedamd", "tau": 2, "eta_l": 0.01, "large_batch": "full"}
+METHOD = {"name": "fedamd", "tau": 2, "eta_l": 0.003, "large_batch": "full"}
 
 
 def measurements(bench: Bench) -> dict[str, Callable[[], Row]]:
@@ -33,6 +33,6 @@ def measurements(bench: Bench) -> dict[str, Callable[[], Row]]:
         }
         (run,) = runs = bench.runs(data, [settings], rounds)
         sizes = list(run.experiment.clients.sizes)
-        return {"data": data.name, "smallest": min(sizes), "largest": max(sizes)} | bench.timed(runs)
+        return {"smallest": min(sizes), "largest": max(sizes)} | bench.timed(runs)
 
     return {name: partial(one, partition) for name, partition in PARTITIONS.items()}

@@ -32,7 +32,7 @@ def measurements(bench: Bench) -> dict[str, Callable[[], Row]]:
 
     def one(algorithm: dict[str, Any]) -> Row:
         runs = bench.runs(data, [settings(algorithm, bench.tiny)], rounds)
-        return {"data": data.name} | bench.timed(runs)
+        return bench.timed(runs)
 
     return {name: partial(one, algorithm) for name, algorithm in METHODS.items()}
 
@@ -47,6 +47,6 @@ def grid(bench: Bench) -> dict[str, Callable[[], Row]]:
         chosen = [
             settings(method | {"eta_l": eta_l, "eta_s": eta_s}, bench.tiny, seed=seed) for eta_l, eta_s, seed in points
         ]
-        return {"data": data.name, "runs": len(points)} | bench.timed(bench.runs(data, chosen, rounds))
+        return {"runs": len(points)} | bench.timed(bench.runs(data, chosen, rounds))
 
     return {f"FedAMD (sequential), {len(points)} runs in lockstep": all_at_once}

@@ -7,6 +7,7 @@ from functools import partial
 from pictures import cifar_10
 from timed_rounds import Bench, Row
 
+from fedamd.data import load
 from fedamd.workloads import WORKLOADS, time_workload
 
 TAKEN = {"blazefl": ("blazefl", 5), "blazefl, again in this process": ("blazefl", 5), "pfl": ("pfl", 20)}
@@ -19,7 +20,7 @@ def measurements(bench: Bench) -> dict[str, Callable[[], Row]]:
         work = WORKLOADS[name]
         if bench.tiny:
             work = replace(work, model="lenet5", clients=20, samples=10, cohort=3, batch=3, epochs=1)
-        found = time_workload(work, cifar_10(bench.tiny), rounds, bench.device)
+        found = time_workload(work, load(**cifar_10(bench.tiny)), rounds, bench.device)
         return {key: found[key] for key in ("data", "oracle", "rounds", "first_round", "each_round", "seconds")}
 
     return {title: partial(one, name, 2 if bench.tiny else rounds) for title, (name, rounds) in TAKEN.items()}

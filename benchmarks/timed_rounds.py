@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-from fedamd.data import Dataset
 from fedamd.runs.api import engine_for
 from fedamd.runs.config import load_config
 from fedamd.runs.experiment import build_experiment
@@ -38,14 +37,14 @@ class Bench:
     def over(self) -> bool:
         return time.perf_counter() > self.deadline
 
-    def runs(self, data: Dataset, settings: Sequence[Settings], rounds: int, evaluate: bool = True) -> list[Run]:
+    def runs(self, data: Settings, settings: Sequence[Settings], rounds: int, evaluate: bool = True) -> list[Run]:
         """A run for each of the settings, evaluated after every one of these rounds, or after none.
 
         The last round of a run is always evaluated, so each has one more, which is not played.
         """
-        common = {"device": self.device, "rounds": rounds + 1, "evaluate_every": 1 if evaluate else rounds + 1}
-        held = data.to(torch.device(self.device), torch.float32)
-        return [Run(build_experiment(load_config({**common, **one}), dataset=held)) for one in settings]
+        common = {"data": data, "device": self.device, "rounds": rounds + 1}
+        common["evaluate_every"] = 1 if evaluate else rounds + 1
+        return [Run(build_experiment(load_config({**common, **one}))) for one in settings]
 
     def timed(self, runs: Sequence[Run], *sinks: Sink) -> Row:
         """All rounds of these runs with an engine of their own, or as many as there is time for.
@@ -61,7 +60,9 @@ class Bench:
             return self.over or max(run.t for run in runs) >= runs[0].config.rounds - 1
 
         Session(runs, engine, [watch, *sinks], interrupted=enough).run()
-        row = watch.row() | {"kernels_compiled": compiled_kernels() - compiled}
+        if not max(run.t for run in runs):
+            return {"left out": "the time was over before the first round"}
+        row = watch.row() | {"data": runs[0].experiment.dataset.name, "kernels_compiled": compiled_kernels() - compiled}
         models = [run.state.x for run in runs]
         engine.evaluate(models)  # the first one may have to prepare something
         begun = watch.now()

@@ -138,7 +138,7 @@ def time_workload(work: Workload, data: Dataset, rounds: int | None, device: str
         "cores": torch.get_num_threads(),
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
         **resolved.facts(),
-        "rounds": taken,
+        "rounds": len(later) + 1,  # fewer than asked for where it diverged
         "of": work.rounds,
         "seconds": seconds,
         "first_round": first,
