@@ -24,3 +24,10 @@ def test_words_are_mixed_as_everywhere(shape: tuple[int, ...]) -> None:
     ours = triton_draw.mixed(words.to("cuda" if torch.cuda.is_available() else "cpu"))
     assert ours.shape == shape
     assert ours.flatten().tolist() == expected
+
+
+def test_words_are_mixed_inside_vmap_too() -> None:
+    """As the masks of dropout are, where a stack of models is differentiated."""
+    rows = torch.arange(12, device="cuda" if torch.cuda.is_available() else "cpu").view(3, 4)
+    inside = torch.vmap(lambda row: draw.uniforms(row, 5, torch.float32))(rows)
+    assert torch.equal(inside, draw.uniforms(rows, 5, torch.float32))

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 import torch
 from torch import Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from fedamd.transfer import upload
 from fedamd.triton_here import has_triton
@@ -57,7 +58,7 @@ def _mixed(z: Tensor) -> Tensor:
 
     int64 arithmetic wraps round as that of 64-bit words does; a shift must be made logical by a mask.
     """
-    if z.is_cuda and has_triton():
+    if z.is_cuda and has_triton() and not is_functorch_wrapped_tensor(z):  # inside vmap there is no memory to point at
         from fedamd import triton_draw
 
         return triton_draw.mixed(z)
