@@ -5,9 +5,10 @@ from types import ModuleType
 
 import pytest
 import torch
+from torch import Tensor
 
 from fedamd.oracles.stacked import compilation, convolution, products
-from fedamd.oracles.stacked.layers import Flatten, Layer, LinearLayer, ReLU
+from fedamd.oracles.stacked.layers import Flatten, Layer, LinearLayer, ReLU, Saved
 
 Kernels = Callable[[str], ModuleType]
 
@@ -47,11 +48,16 @@ def test_every_layer_is_called_both_ways(kernels: Kernels, device: str, monkeypa
     assert called == there
 
 
+class Failing(Flatten):
+    def forward(self, parameters: Tensor, inputs: Tensor) -> tuple[Tensor, Saved]:
+        raise RuntimeError(f"not with {len(parameters)} models on {inputs.shape}")
+
+
 def test_what_goes_wrong_is_returned(kernels: Kernels, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A layer for other inputs: it has no outputs, and so nothing to go back from either."""
+    """A layer that fails has no outputs, and so nothing to go back from either."""
     kernels("triton_samples")
     monkeypatch.setattr(compilation, "THREADS", 1)
-    layers: list[Layer] = [Flatten((4,)), LinearLayer(5, 3)]
+    layers: list[Layer] = [Failing((4,)), LinearLayer(4, 3)]
     errors = compilation.compile_layer_kernels(layers, torch.ones(4, 1, 2, 2, device=device), 5, backwards=True)
     assert [type(error) for error in errors] == [RuntimeError, KeyError]
 

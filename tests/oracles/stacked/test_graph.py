@@ -33,12 +33,14 @@ class Steps(nn.Module):
         return self.last((doubled + summed).relu().flatten(1))
 
 
-def assert_like_autograd(model: nn.Module, shape: tuple[int, ...], dtype: torch.dtype, tolerance: float) -> None:
+def assert_like_autograd(
+    model: nn.Module, shape: tuple[int, ...], dtype: torch.dtype, tolerance: float, device: str = "cpu"
+) -> None:
     """Three models on four samples each, against automatic differentiation in float64."""
     torch.manual_seed(0)
     models, batch = 3, 4
-    own = {name: (p + torch.randn(models, *p.shape)).detach().to(dtype) for name, p in model.named_parameters()}
-    images = torch.randn(models, batch, *shape, dtype=dtype)
+    own = {name: (p + torch.randn(models, *p.shape)).detach().to(device, dtype) for name, p in model.named_parameters()}
+    images = torch.randn(models, batch, *shape, dtype=dtype, device=device)
     leaves = {name: values.double().clone().requires_grad_() for name, values in own.items()}
     rows = [{name: values[n] for name, values in leaves.items()} for n in range(models)]
     truth = torch.stack([torch.func.functional_call(model, row, images[n].double()) for n, row in enumerate(rows)])
@@ -47,7 +49,7 @@ def assert_like_autograd(model: nn.Module, shape: tuple[int, ...], dtype: torch.
     network = Network(model, shape)
     packing = LivePacking({name: tuple(p.shape) for name, p in model.named_parameters()}, network.crops)
     x = torch.cat([values.flatten(1) for values in own.values()], 1)
-    packed, gradient = torch.full((2, models, packing.size), torch.nan, dtype=dtype)
+    packed, gradient = x.new_full((2, models, packing.size), torch.nan)
     packing.pack(x, packed)
     outputs, kept = network.forward(packing.parameters(packed), images.movedim(1, -1).contiguous())
     back = upstream.to(dtype).transpose(1, 2).contiguous()
@@ -81,8 +83,7 @@ def test_with_kernels_too(
     kernels("triton_columns")
     for module in (convolution, functions):
         monkeypatch.setattr(module, "has_kernels", lambda values: values.dtype == torch.float32)
-    with torch.device(device):
-        assert_like_autograd(model(), shape, torch.float32, 2e-4)
+    assert_like_autograd(model(), shape, torch.float32, 2e-4, device)
 
 
 def test_columns_too_large_to_keep_are_unfolded_again(monkeypatch: pytest.MonkeyPatch) -> None:
