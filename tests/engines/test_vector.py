@@ -11,6 +11,7 @@ import fedamd
 from fedamd.algorithms import ALGORITHMS, FedAMD
 from fedamd.data import Dataset, Partition
 from fedamd.data.augment import FlipCrop
+from fedamd.engines import vector
 from fedamd.engines.factory import make_engine
 from fedamd.engines.loop import LoopEngine
 from fedamd.engines.vector import VectorEngine
@@ -235,8 +236,10 @@ def test_a_model_that_cannot_be_vectorised_falls_back_to_the_loop(labelled, capl
     assert result.summary["status"] == "finished"
 
 
-def test_a_method_in_pieces_is_the_method(labelled):
-    """Full batches of 1 to 7 samples in pieces of two."""
+@pytest.mark.parametrize("large", [1, 1 << 20])
+def test_a_method_in_pieces_is_the_method(labelled, large, monkeypatch):
+    """Full batches of 1 to 7 samples in pieces of two; of a large model as many at once as there are clients."""
+    monkeypatch.setattr(vector, "LARGE", large)
     for method in (
         FedAMD(eta_l=0.1, steps=3, small_batch="full", tau=2),
         FedAMD(eta_l=0.1, steps=2, small_batch=3, p=0.5, cache="client"),

@@ -54,6 +54,7 @@ def in_pieces(
         results = compute(*own, Batch(*(values[owners, ranks] for values in columns)))
         totals = totals or tuple(result.new_zeros(rows, *result.shape[1:]) for result in results)
         _add(totals, results, part)
+        del own, results  # before there are the next ones
     return totals
 
 

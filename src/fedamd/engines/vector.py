@@ -217,10 +217,11 @@ class VectorEngine(Engine):
 
     def _play_steps(self, role: Role, stack: Stack, large: bool) -> StackedReplies:
         """With graphs of the gradient alone: all pieces at once of a small model, of a large one as many as rows."""
-        rows = max(1, min(self._samples_at_once // stack.widest, self._rows if large else 1 << 12))
-        if large:
-            self._captured.reserve(min(rows, self._rows), next(iter(stack.sent.values())))
-        return play_stacked(role, stack, self._captured, self._micro_batch, rows)
+        most = max(1, self._samples_at_once // stack.widest)
+        if not large:
+            return play_stacked(role, stack, self._captured, self._micro_batch, min(most, 1 << 12))
+        self._captured.reserve(min(most, self._rows), next(iter(stack.sent.values())))
+        return play_stacked(role, stack, self._captured, self._micro_batch, min(most, self._rows, len(stack)))
 
     def _graph(self, what: Hashable, compute: Callable[[Sequence[Tensor]], T], stacks: Sequence[Tensor]) -> "_Graph[T]":
         """The graph of this computation for stacks of such shapes, recorded when it is first asked for."""
