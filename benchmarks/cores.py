@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 
 WARM_UP = 2
-ROUNDS = 20
+ROUNDS = 15
 
 
 def play(tiny: bool) -> None:
