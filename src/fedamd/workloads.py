@@ -18,7 +18,6 @@ import torch
 from fedamd.algorithms.fedavg import FedAvg
 from fedamd.data import Dataset, load, where
 from fedamd.engines.factory import choose_engine
-from fedamd.models import build
 from fedamd.registry import choose
 from fedamd.runs.config import load_config
 from fedamd.runs.experiment import build_experiment
@@ -117,11 +116,12 @@ def time_workload(work: Workload, data: Dataset, rounds: int | None, device: str
         "rounds": taken,
         "evaluate_every": taken,
         "device": device,
+        "model": {"name": work.model},
     }
     if work.classes_per_client:
         settings["partition"] = {"name": "classes", "classes_per_client": work.classes_per_client}
     method = FedAvg(eta_l=work.eta_l, steps=work.steps, small_batch=work.batch)
-    experiment = build_experiment(load_config(settings), dataset=data, model=build(work.model, data), algorithm=method)
+    experiment = build_experiment(load_config(settings), dataset=data, algorithm=method)
     resolved = choose_engine("auto", "auto", experiment.model, experiment.dataset)
     ends: list[float] = []
     begun = time.perf_counter()
