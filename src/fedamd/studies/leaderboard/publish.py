@@ -219,7 +219,7 @@ def _verdicts(board: Board) -> list[str]:
     for cost, standings in board.standings.items():
         first, *others = standings
         tied = [one.label for one in others if one.tied]
-        behind = f", tied with {', '.join(tied)}" if tied else ""
+        behind = f", tied with {'; '.join(tied)}" if tied else ""
         lines.append(f"* At equal {cost}: **{first.label}** ({accuracy(first)} %){behind}.")
     return lines
 
