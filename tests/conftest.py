@@ -15,8 +15,9 @@ settings.load_profile("any machine")
 
 @pytest.fixture(scope="session", autouse=True)
 def interruptible() -> None:
-    """A shell that starts tests in the background has them, and every process they start, ignore Ctrl-C."""
+    """Tests that are started in the background, or by nohup, ignore Ctrl-C or a hang-up, and so do their processes."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")
