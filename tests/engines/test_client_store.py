@@ -63,6 +63,14 @@ def test_a_store_restored_from_its_tensors_goes_on_like_the_first(on_host):
     assert second.fresh(EVERYONE) == first.fresh(EVERYONE) == [False, False, True, True, False, True]
 
 
+@pytest.mark.parametrize("on_host", [False, True])
+def test_nobody_of_those_who_hold_something_may_be_here(on_host):
+    """As on one of several processes that a checkpoint is divided among."""
+    held = MemoryStore(on_host)
+    held.restore({"clients": torch.tensor([], dtype=torch.int64), "a": rows()})
+    assert held.tensors()["a"].shape == (0, 3)
+
+
 def test_every_stack_of_a_checkpoint_has_a_row_for_every_client():
     """Also one of a name that later clients never wrote."""
     held = MemoryStore()

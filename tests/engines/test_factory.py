@@ -47,6 +47,7 @@ def test_why_a_faster_one_was_not_taken():
     assert (facts["engine"], facts["oracle"]) == ("loop", "autograd")
     assert facts["passed_over"].keys() == {"native"}
     assert "Tanh() is none of the layers" in facts["passed_over"]["native"]
+    assert facts["passed_over"]["native"].endswith("Linear, Dropout")
 
 
 def test_a_missing_library_is_said_with_the_remedy_where_it_would_have_been_used(monkeypatch, caplog):

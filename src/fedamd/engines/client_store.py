@@ -73,7 +73,7 @@ class MemoryStore:
 
     def _keeping(self, name: str, like: Tensor) -> "_Together | _Apart":
         if name not in self._kept:
-            self._kept[name] = _Apart() if self._on_host else _Together(like)
+            self._kept[name] = _Apart(like) if self._on_host else _Together(like)
         return self._kept[name]
 
     def commit(self, t: int) -> None:
@@ -108,7 +108,7 @@ class _Together:
 
     def write(self, slots: Sequence[int], values: Tensor) -> None:
         self._make_room(max(slots, default=-1) + 1)
-        self._stack.index_copy_(0, upload(slots, values.device), values)
+        self._stack.index_copy_(0, upload(slots, values.device, torch.int64), values)
 
     def _make_room(self, rows: int) -> None:
         """Doubled whenever it is too short, so that growing is cheap on the whole."""
@@ -125,7 +125,8 @@ class _Together:
 class _Apart:
     """Vectors by slot, each by itself in the host's memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, like: Tensor) -> None:
+        self._like = like.new_zeros(1, device="cpu").expand(like.shape[-1])
         self._vectors: dict[int, Tensor] = {}
 
     def read(self, slots: Sequence[int | None], like: Tensor) -> Tensor:
@@ -143,5 +144,4 @@ class _Apart:
 
     def whole(self, rows: int) -> Tensor:
         """As a stack of so many."""
-        any_one = next(iter(self._vectors.values()))
-        return self.read(range(rows), any_one)
+        return self.read(range(rows), self._like)

@@ -91,7 +91,7 @@ def sequence(
     steps: list[ShapedLayer] = []
     now = tuple(shape)
     for layer in _flattened(model):
-        steps.append(ShapedLayer(layer, now, now if type(layer) in elementwise else _after(layer, now)))
+        steps.append(ShapedLayer(layer, now, _after(layer, now, elementwise)))
         now = steps[-1].outputs
     expected = [own for step in steps for own in _weight_and_bias(step.layer)]
     held = list(model.parameters())
@@ -123,9 +123,9 @@ def _own_methods(kind: type[nn.Sequential]) -> list[str]:
     )
 
 
-def _after(layer: nn.Module, shape: tuple[int, ...]) -> tuple[int, ...]:
+def _after(layer: nn.Module, shape: tuple[int, ...], elementwise: tuple[type[nn.Module], ...]) -> tuple[int, ...]:
     """The shape of a sample behind the layer."""
-    if type(layer) is nn.ReLU:
+    if type(layer) in (nn.ReLU, *elementwise):
         return shape
     if type(layer) is nn.Flatten and (layer.start_dim, layer.end_dim) == (1, -1):
         return (math.prod(shape),)
@@ -143,8 +143,9 @@ def _after(layer: nn.Module, shape: tuple[int, ...]) -> tuple[int, ...]:
         if layer.ceil_mode or layer.return_indices or pair(layer.dilation) != (1, 1):
             raise NotPlain(f"{layer} has dilation, ceil_mode or return_indices")
         return (shape[0], *_windows(layer, shape))
+    others = "".join(f", {kind.__name__}" for kind in elementwise)
     raise NotPlain(
-        f"{layer} is none of the layers it knows: Sequential, Conv2d, ReLU, MaxPool2d, Flatten(1, -1), Linear"
+        f"{layer} is none of the layers it knows: Sequential, Conv2d, ReLU, MaxPool2d, Flatten(1, -1), Linear{others}"
     )
 
 

@@ -98,10 +98,11 @@ def _scale(axes: Any, points: Sequence[Point]) -> None:
 
 
 def _dress(axes: Any, panel: Panel) -> None:
-    from matplotlib.ticker import EngFormatter, PercentFormatter
+    from matplotlib.ticker import EngFormatter, MaxNLocator, PercentFormatter
 
     axes.set_xlabel(AXES[panel.axis].label, color=INK)
     if panel.axis in ("gradients", "traffic"):
+        axes.xaxis.set_major_locator(MaxNLocator(5))  # "1.25 GB" is wide
         axes.xaxis.set_major_formatter(EngFormatter("B") if AXES[panel.axis].unit == "bytes" else EngFormatter(sep=""))
     axes.set_title(panel.title or MEASURES.get(panel.measure, panel.measure), color=INK, fontsize=10, loc="left")
     axes.set_xlim(left=0)
