@@ -1,10 +1,10 @@
-"""How long `fedamd tune` takes for 100 trials of FedAvg on W, with every trial's folder, checkpoints and the best config.
+"""How long `fedamd tune` takes for 100 trials of FedAvg on W, every trial's folder written.
 
     python benchmarks/tuning_time.py [--device cuda] [--trials 100] [--json FILE]
 
 W: Fashion-MNIST, 100 clients × 600 samples of two classes, LeNet-5, 20 clients a round, K = 10, b' = 64, 400 rounds,
-evaluation after every round; halving after 44 and 133 rounds. The time is that of a process from here on: reading the data,
-choosing the engine and compiling kernels are in it, importing PyTorch is not.
+evaluation after every round; halving after 44 and 133 rounds. The time is that of a process from here on:
+reading the data, choosing the engine and compiling kernels are in it, importing PyTorch is not.
 """
 
 import argparse
