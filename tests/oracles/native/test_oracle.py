@@ -161,6 +161,19 @@ def test_random_networks(network: tuple[nn.Sequential, tuple[int, ...]], length:
         assert accuracies[i] == (logits.argmax(1) == data.test_targets).float().mean()
 
 
+@pytest.mark.parametrize("kernel", [3, (2, 6), (5, 1)])
+def test_many_channels(kernel: int | tuple[int, int]) -> None:
+    """As many as fill several vectors, behind them a pooling: only what was largest has a gradient."""
+    torch.manual_seed(0)
+    convolutions = [nn.Conv2d(2, 20, 3), nn.ReLU(), nn.Conv2d(20, 9, kernel), nn.ReLU(), nn.MaxPool2d(2)]
+    features = nn.Sequential(*convolutions, nn.Flatten())
+    data = dataset((2, 12, 13), 4)
+    model = nn.Sequential(*features, nn.Linear(features(data.inputs[:1]).shape[1], 4))
+    make_exact(model, data.inputs)
+    oracle, x, batch = NativeOracle(model, data), flat(model), uniform(21)
+    assert_near(oracle.gradient(x, batch)[0], expected(model, data, x, batch)[0])
+
+
 @pytest.mark.parametrize("length", [64, 600])
 def test_lenet5_with_ordinary_weights(length: int) -> None:
     """Real-valued weights: no pre-activation of these few is near enough to a kink to matter."""

@@ -31,6 +31,8 @@ models = [
     nn.Sequential(nn.Conv2d(2, 7, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(7, 5, 2, padding=1), nn.Flatten(),
                   nn.Linear(80, 17), nn.ReLU(), nn.Linear(17, 3)),
     nn.Sequential(nn.Conv2d(2, 3, (2, 6), stride=2), nn.MaxPool2d((1, 2)), nn.Flatten(), nn.Linear(12, 3)),
+    nn.Sequential(nn.Conv2d(2, 17, 3), nn.ReLU(), nn.Conv2d(17, 8, (2, 4)), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+                  nn.Linear(48, 3)),
     nn.Sequential(nn.Flatten(), nn.Linear(162, 3)),
 ]
 for model in models:

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "layer.h"
+#include "listed_inputs.h"
 #include "pooled_inputs.h"
 #include "pooled_weights.h"
 
@@ -15,8 +16,9 @@ class Convolution final : public Layer {
         : Layer(in, pooled(convolved(in, channels, kernel), pool),
                 Index(channels) * (Index(in.channels) * kernel.rows * kernel.columns + bias)),
           conv(convolved(in, channels, kernel)), kernel(kernel), weights(in.channels * kernel.rows * kernel.columns),
-          bias(bias), with_relu(relu), pool(pool), pooled_weights(in, conv, out, kernel), pooled_inputs(in, out, kernel),
-          sparse_weights(pool && pooled_weights.worthwhile()), sparse_inputs(pool && pooled_inputs.worthwhile()) {}
+          bias(bias), with_relu(relu), pool(pool), pooled_weights(in, conv, out, kernel), pooled_inputs(in, out, kernel), listed_inputs(in, out, kernel),
+          sparse_weights(pool && pooled_weights.worthwhile()), sparse_inputs(pool && pooled_inputs.worthwhile()),
+          in_lists(pool && !sparse_inputs && listed_inputs.worthwhile()) {}
 
     static Shape convolved(Shape in, int channels, Kernel k) {
         return {channels, (in.height - k.rows) / k.stride_rows + 1, (in.width - k.columns) / k.stride_columns + 1};
@@ -26,7 +28,7 @@ class Convolution final : public Layer {
     Index scratch() const override {
         const Index strips = SHARED * (strip_rows() * Index(conv.width) + weights);
         return std::max({strips, sparse_weights ? pooled_weights.scratch() : 0,
-                         sparse_inputs ? pooled_inputs.scratch() : 0});
+                         sparse_inputs ? pooled_inputs.scratch() : 0, in_lists ? listed_inputs.scratch() : 0});
     }
 
     void forward(const Pass& pass) const override {
@@ -45,14 +47,16 @@ class Convolution final : public Layer {
     }
 
     void backward(const Pass& pass) const override {
-        if (pass.d_in) std::fill(pass.d_in, pass.d_in + pass.blocks * in.size(), ZERO);
+        if (pass.d_in && !in_lists) std::fill(pass.d_in, pass.d_in + pass.blocks * in.size(), ZERO);
         if (sparse_weights) {
-            pooled_weights.add_to(pass.gradient, pass.blocks, pass.in, pass.d_out, pass.marks, pass.scratch);
+            pooled_weights.add_to(pass.gradient, pass.samples, pass.in, pass.d_out, pass.marks, pass.scratch);
             if (bias) pooled_bias_gradient(pass);
         }
         if (sparse_inputs && pass.d_in)
             pooled_inputs.add_to(pass.d_in, pass.blocks, pass.parameters, pass.d_out, pass.marks, pass.scratch);
-        if (!sparse_weights || (pass.d_in && !sparse_inputs))
+        if (in_lists && pass.d_in)
+            listed_inputs.put(pass.d_in, pass.samples, pass.parameters, pass.d_out, pass.marks, pass.scratch);
+        if (!sparse_weights || (pass.d_in && !sparse_inputs && !in_lists))
             parts(conv.channels, SHARED, [&](int first, int size) {
                 dispatch<SHARED>(size, [&](auto O) { backward_channels<O>(pass, first); });
             });
@@ -176,7 +180,7 @@ class Convolution final : public Layer {
                         pool ? spread(pass, b, first + o, y, rows, to) : take(pass, b, first + o, y, rows, to);
                 }
                 if (!sparse_weights) weight_gradient(pass.in + b * in.size(), strip, O, y, rows, sums);
-                if (pass.d_in && !sparse_inputs) input_gradient(w, strip, O, y, rows, pass.d_in + b * in.size());
+                if (pass.d_in && !sparse_inputs && !in_lists) input_gradient(w, strip, O, y, rows, pass.d_in + b * in.size());
             }
         if (sparse_weights) return;
         float* gradient = pass.gradient + Index(first) * weights;
@@ -342,7 +346,8 @@ class Convolution final : public Layer {
     const bool bias, with_relu, pool;
     const PooledWeights pooled_weights;
     const PooledInputs pooled_inputs;
-    const bool sparse_weights, sparse_inputs;  // whether they are used
+    const ListedInputs listed_inputs;
+    const bool sparse_weights, sparse_inputs, in_lists;  // whether they are used
 };
 
 }  // namespace fedamd

@@ -65,6 +65,9 @@ inline void add(float* to, Lanes values, int count = LANES) {
     }
 }
 
+// The next multiple of a vector's length.
+inline Index whole(Index floats) { return (floats + LANES - 1) / LANES * LANES; }
+
 inline float sum(Lanes values) {
     float parts[LANES];
     std::memcpy(parts, &values, sizeof values);
@@ -102,6 +105,17 @@ __attribute__((always_inline)) inline void transposed(Lanes (&tile)[LANES], Inde
     else
         for (int i = 0; i < LANES; ++i) tile[i] = i < count ? f(i) : ZERO;
     transpose(tile);
+}
+
+// Transposes `count` vectors f(0), f(1), … into one row for each lane: row s begins at to + s · stride, and is filled up
+// with zeros to a whole vector.
+template <class F>
+inline void lane_by_lane(Index count, float* to, Index stride, F&& f) {
+    for (Index first = 0; first < count; first += LANES) {
+        Lanes tile[LANES];
+        transposed(tile, count - first, [&](int i) { return f(first + i); });
+        for (int lane = 0; lane < LANES; ++lane) std::memcpy(to + lane * stride + first, &tile[lane], sizeof(Lanes));
+    }
 }
 
 // table[at], lane by lane: one instruction where the compiler knows it.

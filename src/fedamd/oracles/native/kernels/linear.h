@@ -60,7 +60,7 @@ class Linear final : public Layer {
                 pass.out[Index(block + p) * outputs + first + o] = with_relu ? relu(acc[o][p]) : acc[o][p];
     }
 
-    int row() const { return (inputs + LANES - 1) / LANES; }  // one sample's inputs, in `Lanes`
+    int row() const { return int(whole(inputs)) / LANES; }  // one sample's inputs, in `Lanes`
 
     void bias_gradient(const Pass& pass) const {
         float* gradient = pass.gradient + Index(outputs) * inputs;
@@ -74,7 +74,8 @@ class Linear final : public Layer {
     // ∂loss/∂W = Σ_samples d_out · inᵀ. Here the lanes hold inputs of one sample, so nothing is summed across lanes.
     void weight_gradient(const Pass& pass) const {
         for (int b = 0; b < pass.blocks; ++b)
-            samples_first(pass.in + Index(b) * inputs, pass.scratch + Index(b) * LANES * row());
+            lane_by_lane(inputs, reinterpret_cast<float*>(pass.scratch + Index(b) * LANES * row()), row() * LANES,
+                         [&](Index i) { return pass.in[Index(b) * inputs + i]; });
         parts(row(), COLUMNS, [&](int column, int columns) {  // of all samples: they stay in the first-level cache
             parts(outputs, ROWS, [&](int first, int size) {
                 dispatch<ROWS, COLUMNS>(size, columns, [&](auto O, auto P) { weight_tile<O, P>(pass, first, column); });
@@ -97,15 +98,6 @@ class Linear final : public Layer {
                 const int i = (column + p) * LANES;
                 add(pass.gradient + Index(first + o) * inputs + i, acc[o][p], std::min(LANES, inputs - i));
             }
-    }
-
-    // A block transposed: from samples in the lanes to one row of inputs after the other.
-    void samples_first(const Lanes* in, Lanes* samples) const {
-        for (int column = 0; column < row(); ++column) {
-            Lanes tile[LANES];
-            transposed(tile, inputs - column * LANES, [&](int i) { return in[column * LANES + i]; });
-            for (int lane = 0; lane < LANES; ++lane) samples[Index(lane) * row() + column] = tile[lane];
-        }
     }
 
     void input_gradient(const Pass& pass) const {

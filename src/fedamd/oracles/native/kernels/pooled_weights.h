@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "layer.h"
+#include "channels_last.h"
 
 namespace fedamd {
 
@@ -16,33 +16,30 @@ class PooledWeights {
   public:
     // The shapes in front of the convolution, behind it, and behind the pooling.
     PooledWeights(Shape in, Shape conv, Shape out, Kernel kernel)
-        : in(in), conv(conv), out(out), kernel(kernel), across(kernel.columns * in.channels), order(in.size()),
+        : in(in), conv(conv), out(out), kernel(kernel), across(kernel.columns * in.channels), layout(in),
           begins(out.size()) {
-        for (int c = 0; c < in.channels; ++c)
-            for (int p = 0; p < in.height * in.width; ++p)
-                order[Index(p) * in.channels + c] = c * in.height * in.width + p;
         for (Index i = 0; i < out.size(); ++i)
             begins[i] = 2 * int((i / out.width % out.height * down() + i % out.width * width()) * sizeof(float));
     }
 
     // Where a kernel row fills less than half of its vectors, or a sample does not fit the cache, the plain way is as fast.
     bool worthwhile() const { return 2 * across >= width() && strips_size() <= 1 << 14; }
-    Index scratch() const { return sums_size() + pixels_size() + 2 * windows_size() + strips_size(); }  // in `Lanes`
+    Index scratch() const { return sums_size() + layout.stride() + 2 * windows_size() + strips_size(); }  // in `Lanes`
 
-    // Adds to the gradient (channels × inputs × kernel rows × kernel columns) that of so many blocks of samples.
-    void add_to(float* gradient, int blocks, const Lanes* image, const Lanes* d_out, const Marks* marks,
+    // Adds to the gradient (channels × inputs × kernel rows × kernel columns) that of so many samples.
+    void add_to(float* gradient, int samples, const Lanes* image, const Lanes* d_out, const Marks* marks,
                 Lanes* scratch) const {
         Scratch at;
         at.sums = reinterpret_cast<float*>(scratch);
         at.pixels = at.sums + sums_size() * LANES;
-        at.gradients = at.pixels + pixels_size() * LANES;
+        at.gradients = at.pixels + layout.stride() * LANES;
         at.places = reinterpret_cast<int32_t*>(at.gradients + windows_size() * LANES);
-        at.strips = scratch + sums_size() + pixels_size() + 2 * windows_size();
+        at.strips = scratch + sums_size() + layout.stride() + 2 * windows_size();
         std::fill_n(scratch, sums_size(), ZERO);
-        for (int b = 0; b < blocks; ++b) {
-            channels_last(image + b * in.size(), at);
+        for (int b = 0; b * LANES < samples; ++b) {
+            layout.from_lanes(image + b * in.size(), at.pixels);
             list_windows(d_out + b * out.size(), marks + b * out.size(), at);
-            for (int lane = 0; lane < LANES; ++lane) add_sample(lane, at);
+            for (int lane = 0; lane < std::min(LANES, samples - b * LANES); ++lane) add_sample(lane, at);
         }
         add_sums(at.sums, gradient);
     }
@@ -56,47 +53,25 @@ class PooledWeights {
         Lanes* strips;     // of one sample: image rows × places in a row × width
     };
 
-    static Index whole(Index floats) { return (floats + LANES - 1) / LANES * LANES; }
     Index width() const { return whole(across); }
     Index sums_size() const { return Index(out.channels) * kernel.rows * width() / LANES; }
-    // Not a multiple of a page's size: samples would share few places of the cache.
-    Index sample_size() const { return whole(in.size()) + LANES; }
-    Index pixels_size() const { return sample_size() + 1; }
     Index windows_size() const { return whole(out.size()); }
     Index down() const { return conv.width * kernel.stride_rows * width(); }  // in the strips, to the place below
     Index strips_size() const { return Index(in.height) * conv.width * width() / LANES; }
 
-    // From samples in the lanes to one sample after the other, with the channels of a pixel side by side.
-    void channels_last(const Lanes* image, const Scratch& at) const {
-        for (Index f = 0; f < in.size(); f += LANES) {
-            Lanes tile[LANES];
-            transposed(tile, in.size() - f, [&](int i) { return image[order[f + i]]; });
-            put(tile, at.pixels + f, sample_size());
-        }
-    }
-
     // All windows, sample after sample.
     void list_windows(const Lanes* d_out, const Marks* marks, const Scratch& at) const {
         const int right = int(width() * sizeof(float)), lower = int(down() * sizeof(float));
-        for (Index first = 0; first < out.size(); first += LANES) {
-            const auto chosen = [&](int i) { return __builtin_convertvector(marks[first + i], Choice); };
-            Lanes tile[LANES];
-            transposed(tile, out.size() - first, [&](int i) { return chosen(i) < 0 ? ZERO : d_out[first + i]; });
-            put(tile, at.gradients + first, windows_size());
-            transposed(tile, out.size() - first, [&](int i) {
-                const Choice place = begins[first + i] + (chosen(i) & 1) * right + (chosen(i) >> 1) * lower;
-                return reinterpret_cast<Lanes>(chosen(i) < 0 ? Choice{} : place);
-            });
-            put(tile, reinterpret_cast<float*>(at.places) + first, windows_size());
-        }
-    }
-
-    static void put(const Lanes (&rows)[LANES], float* to, Index stride) {
-        for (int lane = 0; lane < LANES; ++lane) std::memcpy(to + lane * stride, &rows[lane], sizeof(Lanes));
+        const auto chosen = [&](Index i) { return __builtin_convertvector(marks[i], Choice); };
+        lane_by_lane(out.size(), at.gradients, windows_size(), [&](Index i) { return chosen(i) < 0 ? ZERO : d_out[i]; });
+        lane_by_lane(out.size(), reinterpret_cast<float*>(at.places), windows_size(), [&](Index i) {
+            const Choice place = begins[i] + (chosen(i) & 1) * right + (chosen(i) >> 1) * lower;
+            return reinterpret_cast<Lanes>(chosen(i) < 0 ? Choice{} : place);
+        });
     }
 
     void add_sample(int lane, const Scratch& at) const {
-        cut_strips(at.pixels + lane * sample_size(), at.strips);
+        cut_strips(at.pixels + lane * layout.stride(), at.strips);
         parts(out.height, rows_at_once(), [&](int y, int height) {
             const Index window = lane * windows_size() + y * out.width;
             parts(kernel.rows, 5, [&](int row, int rows) {
@@ -181,9 +156,9 @@ class PooledWeights {
 
     const Shape in, conv, out;
     const Kernel kernel;
-    const int across;           // floats of a patch that lie side by side: one kernel row of all input channels
-    std::vector<Index> order;   // where in a block a pixel's channel lies
-    std::vector<int> begins;    // the bytes in front of the patch of a window's first place
+    const int across;         // floats of a patch that lie side by side: one kernel row of all input channels
+    const ChannelsLast layout;
+    std::vector<int> begins;  // the bytes in front of the patch of a window's first place
 };
 
 }  // namespace fedamd
