@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "layer.h"
+#include "forward_convolution.h"
 #include "listed_inputs.h"
 #include "pooled_inputs.h"
 #include "pooled_weights.h"
@@ -16,7 +16,8 @@ class Convolution final : public Layer {
         : Layer(in, pooled(convolved(in, channels, kernel), pool),
                 Index(channels) * (Index(in.channels) * kernel.rows * kernel.columns + bias)),
           conv(convolved(in, channels, kernel)), kernel(kernel), weights(in.channels * kernel.rows * kernel.columns),
-          bias(bias), with_relu(relu), pool(pool), pooled_weights(in, conv, out, kernel), pooled_inputs(in, out, kernel), listed_inputs(in, out, kernel),
+          bias(bias), with_relu(relu), pool(pool), forwards(in, conv, out, kernel, bias, relu, pool),
+          pooled_weights(in, conv, out, kernel), pooled_inputs(in, out, kernel), listed_inputs(in, out, kernel),
           sparse_weights(pool && pooled_weights.worthwhile()), sparse_inputs(pool && pooled_inputs.worthwhile()),
           in_lists(pool && !sparse_inputs && listed_inputs.worthwhile()) {}
 
@@ -27,24 +28,11 @@ class Convolution final : public Layer {
     bool keeps_marks() const override { return pool; }
     Index scratch() const override {
         const Index strips = SHARED * (strip_rows() * Index(conv.width) + weights);
-        return std::max({strips, sparse_weights ? pooled_weights.scratch() : 0,
+        return std::max({strips, forwards.scratch(), sparse_weights ? pooled_weights.scratch() : 0,
                          sparse_inputs ? pooled_inputs.scratch() : 0, in_lists ? listed_inputs.scratch() : 0});
     }
 
-    void forward(const Pass& pass) const override {
-        for (int b = 0; b < pass.blocks; ++b)
-            for (int y = 0; y < out.height; ++y)
-                parts(conv.channels, ROWS, [&](int first, int size) {
-                    dispatch<ROWS>(size, [&](auto O) {
-                        if (!pool)
-                            plain_row<O>(pass, b, first, y);
-                        else if (pass.marks)
-                            pooled_row<O, true>(pass, b, first, y);
-                        else
-                            pooled_row<O, false>(pass, b, first, y);
-                    });
-                });
-    }
+    void forward(const Pass& pass) const override { forwards.run(pass); }
 
     void backward(const Pass& pass) const override {
         if (pass.d_in && !in_lists) std::fill(pass.d_in, pass.d_in + pass.blocks * in.size(), ZERO);
@@ -70,79 +58,6 @@ class Convolution final : public Layer {
     static constexpr int CORRELATED_PLACES = MANY ? 4 : 1;
     static Shape pooled(Shape shape, bool pool) {
         return pool ? Shape{shape.channels, shape.height / 2, shape.width / 2} : shape;
-    }
-
-    // O channels at P places, place p being `offset[p]` behind x.
-    template <int O, int P>
-    __attribute__((always_inline)) void convolve(Lanes (&acc)[O][P], const float* w, const Lanes* x,
-                                                 const Index (&offset)[P]) const {
-        for (int c = 0; c < in.channels; ++c)
-            for (int i = 0; i < kernel.rows; ++i) {
-                const Lanes* row = x + (Index(c) * in.height + i) * in.width;
-                multiply<O, P>(acc, w, weights, 1, row, offset, 1, kernel.columns);
-                w += kernel.columns;
-            }
-    }
-
-    float offset_of(const float* parameters, int channel) const {
-        return bias ? parameters[Index(conv.channels) * weights + channel] : 0;
-    }
-
-    template <int O, bool MARKED>
-    void pooled_row(const Pass& pass, int b, int first, int y) const {
-        const Index down = Index(kernel.stride_rows) * in.width, right = kernel.stride_columns;
-        const Index offset[4] = {0, right, down, down + right};
-        const Lanes* window = pass.in + b * in.size() + 2 * y * down;
-        for (int x = 0; x < out.width; ++x, window += 2 * right) {
-            Lanes acc[O][4];
-            FEDAMD_UNROLL
-            for (int p = 0; p < 4; p += COLUMNS) {
-                Lanes some[O][COLUMNS] = {};
-                const Index (&at)[COLUMNS] = *reinterpret_cast<const Index (*)[COLUMNS]>(offset + p);
-                convolve<O, COLUMNS>(some, pass.parameters + Index(first) * weights, window, at);
-                FEDAMD_UNROLL
-                for (int o = 0; o < O; ++o)
-                    FEDAMD_UNROLL
-                    for (int q = 0; q < COLUMNS; ++q) acc[o][p + q] = some[o][q];
-            }
-            FEDAMD_UNROLL
-            for (int o = 0; o < O; ++o) {
-                const Index at = b * out.size() + (Index(first + o) * out.height + y) * out.width + x;
-                Largest largest(acc[o][0]);
-                FEDAMD_UNROLL
-                for (int p = 1; p < 4; ++p) largest.consider(acc[o][p], p);
-                const Lanes value = largest.value + offset_of(pass.parameters, first + o);
-                pass.out[at] = with_relu ? relu(value) : value;
-                if constexpr (MARKED) {
-                    const Choice off = with_relu ? value <= 0 : Choice{};
-                    pass.marks[at] = __builtin_convertvector(off ? Choice{} - 1 : largest.place, Marks);
-                }
-            }
-        }
-    }
-
-    template <int O>
-    void plain_row(const Pass& pass, int b, int first, int y) const {
-        parts(out.width, COLUMNS, [&](int x, int size) {
-            dispatch<COLUMNS>(size, [&](auto P) { places<O, P>(pass, b, first, y, x); });
-        });
-    }
-
-    template <int O, int P>
-    void places(const Pass& pass, int b, int first, int y, int x) const {
-        const Lanes* row = pass.in + b * in.size() + Index(y) * kernel.stride_rows * in.width;
-        const Lanes* start = row + x * kernel.stride_columns;
-        Lanes acc[O][P] = {};
-        convolve<O, P>(acc, pass.parameters + Index(first) * weights, start, Strided<P>(kernel.stride_columns).at);
-        FEDAMD_UNROLL
-        for (int o = 0; o < O; ++o) {
-            Lanes* to = pass.out + b * out.size() + (Index(first + o) * out.height + y) * out.width + x;
-            FEDAMD_UNROLL
-            for (int p = 0; p < P; ++p) {
-                const Lanes value = acc[o][p] + offset_of(pass.parameters, first + o);
-                to[p] = with_relu ? relu(value) : value;
-            }
-        }
     }
 
     void pooled_bias_gradient(const Pass& pass) const {
@@ -344,6 +259,7 @@ class Convolution final : public Layer {
     const Kernel kernel;
     const int weights;  // of one output channel
     const bool bias, with_relu, pool;
+    const ForwardConvolution forwards;
     const PooledWeights pooled_weights;
     const PooledInputs pooled_inputs;
     const ListedInputs listed_inputs;

@@ -118,18 +118,26 @@ inline void lane_by_lane(Index count, float* to, Index stride, F&& f) {
     }
 }
 
-// table[at], lane by lane: one instruction where the compiler knows it.
-#if defined(__AVX512F__) && !defined(__clang__)
-constexpr bool FAST_LOOKUP = true;
-inline Lanes lookup(Lanes table, Choice at) { return __builtin_shuffle(table, at); }
-#else
+// table[at], lane by lane: one instruction where the CPU and the compiler know it.
+#if defined(__clang__)
 constexpr bool FAST_LOOKUP = false;
 inline Lanes lookup(Lanes table, Choice at) {
     Lanes found;
     for (int lane = 0; lane < LANES; ++lane) found[lane] = table[at[lane]];
     return found;
 }
+#else
+constexpr bool FAST_LOOKUP = LANES >= 16;
+inline Lanes lookup(Lanes table, Choice at) { return __builtin_shuffle(table, at); }
 #endif
+
+// The lanes from `first` on in front of the others.
+__attribute__((always_inline)) inline Lanes rotated(Lanes values, int first) {
+    Choice at;
+    FEDAMD_UNROLL
+    for (int lane = 0; lane < LANES; ++lane) at[lane] = (lane + first) % LANES;
+    return lookup(values, at);
+}
 
 // Calls f with n as a compile-time constant, 1 ≤ n ≤ N: it is what lets loops over n live in registers.
 template <int N, class F>

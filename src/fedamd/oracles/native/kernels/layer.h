@@ -31,9 +31,9 @@ struct Pass {
     Lanes* d_out;     // ∂loss/∂out, may be overwritten
     Lanes* d_in;      // ∂loss/∂in, written; null when nobody needs it
     Lanes* scratch;
-    // For dropout, in both passes:
-    const int64_t* keys;  // of the samples; null in evaluation
-    int samples;
+    // In both passes:
+    const int64_t* keys;  // of the samples, for dropout; null in evaluation
+    int samples;          // the lanes behind the last one hold nothing of use
 };
 
 class Layer {
