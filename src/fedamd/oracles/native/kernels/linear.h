@@ -13,7 +13,7 @@ class Linear final : public Layer {
         : Layer({int(inputs), 1, 1}, {outputs, 1, 1}, outputs * (inputs + bias)),
           inputs(int(inputs)), outputs(outputs), bias(bias), with_relu(relu) {}
 
-    Index scratch() const override { return Index(GROUP) * LANES * row(); }
+    Index scratch() const override { return Index(GROUP) * LANES * (row() + COLUMNS - 1); }
 
     void forward(const Pass& pass) const override {
         each_tile(outputs, pass.blocks, [&](auto O, auto P, int first, int block) {
@@ -73,14 +73,28 @@ class Linear final : public Layer {
 
     // ∂loss/∂W = Σ_samples d_out · inᵀ. Here the lanes hold inputs of one sample, so nothing is summed across lanes.
     void weight_gradient(const Pass& pass) const {
-        for (int b = 0; b < pass.blocks; ++b)
-            lane_by_lane(inputs, reinterpret_cast<float*>(pass.scratch + Index(b) * LANES * row()), row() * LANES,
-                         [&](Index i) { return pass.in[Index(b) * inputs + i]; });
-        parts(row(), COLUMNS, [&](int column, int columns) {  // of all samples: they stay in the first-level cache
-            parts(outputs, ROWS, [&](int first, int size) {
-                dispatch<ROWS, COLUMNS>(size, columns, [&](auto O, auto P) { weight_tile<O, P>(pass, first, column); });
-            });
+        samples_first(pass);
+        parts(outputs, ROWS, [&](int first, int size) {
+            for (int column = 0; column < row(); column += COLUMNS)
+                dispatch<ROWS, COLUMNS>(size, std::min(COLUMNS, row() - column),
+                                        [&](auto O, auto P) { weight_tile<O, P>(pass, first, column); });
         });
+    }
+
+    // From samples in the lanes to inputs in the lanes: of so many vectors of inputs, those of all samples.
+    void samples_first(const Pass& pass) const {
+        for (int b = 0; b < pass.blocks; ++b)
+            for (int column = 0; column < row(); ++column) {
+                Lanes tile[LANES];
+                const Lanes* in = pass.in + Index(b) * inputs + column * LANES;
+                transposed(tile, inputs - column * LANES, [&](int i) { return in[i]; });
+                Lanes* to = columns_of(pass, column) + b * LANES * COLUMNS + column % COLUMNS;
+                for (int lane = 0; lane < LANES; ++lane) to[lane * COLUMNS] = tile[lane];
+            }
+    }
+
+    static Lanes* columns_of(const Pass& pass, int column) {
+        return pass.scratch + Index(column / COLUMNS) * COLUMNS * LANES * pass.blocks;
     }
 
     template <int O, int P>
@@ -88,8 +102,9 @@ class Linear final : public Layer {
         Lanes acc[O][P] = {};
         for (int b = 0; b < pass.blocks; ++b) {
             const float* d_out = reinterpret_cast<const float*>(pass.d_out + Index(b) * outputs + first);
-            const Lanes* samples = pass.scratch + Index(b) * LANES * row() + column;
-            multiply<O, P>(acc, d_out, LANES, 1, samples, Strided<P>(1).at, row(), LANES);
+            const Lanes* samples = columns_of(pass, column) + b * LANES * COLUMNS;
+            multiply<O, P>(acc, d_out, LANES, 1, samples, Strided<P>(1).at, COLUMNS,
+                           std::min(LANES, pass.samples - b * LANES));
         }
         FEDAMD_UNROLL
         for (int o = 0; o < O; ++o)
