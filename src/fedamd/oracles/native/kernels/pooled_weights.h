@@ -17,13 +17,13 @@ class PooledWeights {
     // The shapes in front of the convolution, behind it, and behind the pooling.
     PooledWeights(Shape in, Shape conv, Shape out, Kernel kernel)
         : in(in), conv(conv), out(out), kernel(kernel), across(kernel.columns * in.channels), layout(in),
-          begins(out.size()) {
+          cut(sizeof(Lanes) == CACHE_LINE && in.channels % LANES), begins(out.size()) {
         for (Index i = 0; i < out.size(); ++i)
-            begins[i] = 2 * int((i / out.width % out.height * down() + i % out.width * width()) * sizeof(float));
+            begins[i] = 2 * int((i / out.width % out.height * down() + i % out.width * right()) * sizeof(float));
     }
 
     // Where a kernel row fills less than half of its vectors, or a sample does not fit the cache, the plain way is as fast.
-    bool worthwhile() const { return 2 * across >= width() && strips_size() <= 1 << 14; }
+    bool worthwhile() const { return 2 * across >= width() && in.height * strip() <= LANES << 14; }
     Index scratch() const { return sums_size() + layout.stride() + 2 * windows_size() + strips_size(); }  // in `Lanes`
 
     // Adds to the gradient (channels × inputs × kernel rows × kernel columns) that of so many samples.
@@ -49,38 +49,45 @@ class PooledWeights {
         float* sums;       // channels × kernel rows × width
         float* pixels;     // samples × pixels × channels; a vector may be read past the last
         float* gradients;  // samples × channels × windows: the gradient …
-        int32_t* places;   // … and how many bytes behind the strips' begin its patch lies
-        Lanes* strips;     // of one sample: image rows × places in a row × width
+        int32_t* places;   // … and how many bytes behind the first strip's begin its patch lies
+        Lanes* strips;     // of one sample, where they are cut: image rows × places in a row × width
     };
+    static constexpr int CACHE_LINE = 64, SUMS = 12;  // the latter kept in registers
 
     Index width() const { return whole(across); }
     Index sums_size() const { return Index(out.channels) * kernel.rows * width() / LANES; }
     Index windows_size() const { return whole(out.size()); }
-    Index down() const { return conv.width * kernel.stride_rows * width(); }  // in the strips, to the place below
-    Index strips_size() const { return Index(in.height) * conv.width * width() / LANES; }
+    // What the kernel rows see of an image row, and from there to what they see at the next place, and below.
+    Index strip() const { return cut ? conv.width * width() : Index(in.width) * in.channels; }
+    Index right() const { return cut ? width() : Index(kernel.stride_columns) * in.channels; }
+    Index down() const { return kernel.stride_rows * strip(); }
+    Index strips_size() const { return cut ? in.height * strip() / LANES : 0; }
 
     // All windows, sample after sample.
     void list_windows(const Lanes* d_out, const Marks* marks, const Scratch& at) const {
-        const int right = int(width() * sizeof(float)), lower = int(down() * sizeof(float));
+        const int next = int(right() * sizeof(float)), lower = int(down() * sizeof(float));
         const auto chosen = [&](Index i) { return __builtin_convertvector(marks[i], Choice); };
         lane_by_lane(out.size(), at.gradients, windows_size(), [&](Index i) { return chosen(i) < 0 ? ZERO : d_out[i]; });
         lane_by_lane(out.size(), reinterpret_cast<float*>(at.places), windows_size(), [&](Index i) {
-            const Choice place = begins[i] + (chosen(i) & 1) * right + (chosen(i) >> 1) * lower;
+            const Choice place = begins[i] + (chosen(i) & 1) * next + (chosen(i) >> 1) * lower;
             return reinterpret_cast<Lanes>(chosen(i) < 0 ? Choice{} : place);
         });
     }
 
     void add_sample(int lane, const Scratch& at) const {
-        cut_strips(at.pixels + lane * layout.stride(), at.strips);
+        const float* pixels = at.pixels + lane * layout.stride();
+        if (cut) cut_strips(pixels, at.strips);
+        const float* strips = cut ? reinterpret_cast<const float*>(at.strips) : pixels;
         parts(out.height, rows_at_once(), [&](int y, int height) {
             const Index window = lane * windows_size() + y * out.width;
             parts(kernel.rows, 5, [&](int row, int rows) {
-                parts(int(width()) / LANES, 2, [&](int vector, int vectors) {
+                parts(int(width()) / LANES, std::min(4, SUMS / rows), [&](int vector, int vectors) {
                     const Index first = vector * LANES;
-                    dispatch<5, 2>(rows, vectors, [&](auto R, auto V) {
-                        add_channels<R, V>(reinterpret_cast<const float*>(at.strips) + row * strip() + first,
-                                           height * out.width, at.gradients + window, at.places + window,
-                                           at.sums + row * width() + first);
+                    dispatch<5, 4>(rows, vectors, [&](auto R, auto V) {
+                        if constexpr (R * V <= SUMS)
+                            add_channels<R, V>(strips + row * strip() + first, height * out.width,
+                                               at.gradients + window, at.places + window,
+                                               at.sums + row * width() + first);
                     });
                 });
             });
@@ -106,9 +113,7 @@ class PooledWeights {
         });
     }
 
-    Index strip() const { return Index(conv.width) * width(); }
-
-    // What the kernel rows see of each image row, laid out once so that no read crosses a cache line.
+    // Where every vector of an image row would cross a cache line: laid out once so that none does.
     void cut_strips(const float* pixels, Lanes* strips) const {
         for (int y = 0; y < in.height; ++y)
             for (int x = 0; x < conv.width; ++x)
@@ -134,7 +139,7 @@ class PooledWeights {
                 for (int r = 0; r < R; ++r)
                     FEDAMD_UNROLL
                     for (int v = 0; v < V; ++v)
-                        acc[o][r][v] += gradient * reinterpret_cast<const Lanes*>(rows[r] + place)[v];
+                        acc[o][r][v] += gradient * load(reinterpret_cast<const float*>(rows[r] + place) + v * LANES);
             }
         FEDAMD_UNROLL
         for (int o = 0; o < O; ++o)
@@ -158,6 +163,7 @@ class PooledWeights {
     const Kernel kernel;
     const int across;         // floats of a patch that lie side by side: one kernel row of all input channels
     const ChannelsLast layout;
+    const bool cut;           // whether what kernel rows see is laid out apart
     std::vector<int> begins;  // the bytes in front of the patch of a window's first place
 };
 
