@@ -52,13 +52,12 @@ def test_a_run_has_the_same_bits_alone_and_in_a_grid() -> None:
     data, model = problem(), MLP(12, 7, 4)
 
     def engine(samples_at_once: int, workers: int) -> VectorEngine:
-        return VectorEngine(
-            NativeOracle(model, data), samples_at_once, workers=[NativeOracle(model, data, 1) for _ in range(workers)]
-        )
+        shared = NativeOracle(model, data, workers)
+        return VectorEngine(NativeOracle(model, data), samples_at_once, workers=[shared] * workers)
 
     cases = [(method, seed) for method in METHODS for seed in range(4)]
     alone = [hashes(engine(640, 1), [run_of(method, data, model, seed)])[0] for method, seed in cases]
-    for samples_at_once, workers in ((640, 1), (64, 3), (10_000, 2)):
+    for samples_at_once, workers in ((640, 1), (64, 3), (10_000, 2), (640, 70)):
         together = hashes(
             engine(samples_at_once, workers), [run_of(method, data, model, seed) for method, seed in cases]
         )

@@ -32,6 +32,7 @@ from fedamd.oracles.base import Oracle
 
 T = TypeVar("T")
 _Group = Sequence[tuple[int, Order]]  # orders of one stack, each with the index of its request
+SIDE_BY_SIDE = 4  # chunks for workers to have at once: while one is in Python, the others keep all cores busy
 LARGE = 1 << 20  # parameters from which on a step takes so long that recording the steps one by one costs nothing
 
 
@@ -39,7 +40,7 @@ class VectorEngine(Engine):
     """Plays stacks of clients.
 
     `samples_at_once` bounds how many samples one gradient call works on. With `workers`, an oracle for each, chunks of
-    clients are played side by side in threads: for oracles that release Python's lock and use one core each. Where the
+    clients are played side by side in threads: for oracles that release Python's lock and share the cores. Where the
     device runs out of memory, fewer rows are taken at once from then on. Wide batches are taken in pieces of `piece`
     samples: on CUDA, or where it is given.
     """
@@ -162,10 +163,9 @@ class VectorEngine(Engine):
         return [assembly.whole() for assembly in assemblies]
 
     def _bounds(self, stack: Stack) -> list[int]:
-        """Where the chunks of a stack begin and end: as even as can be, and as many for one worker as for another."""
+        """Where the chunks of a stack begin and end: as even as can be, and few, so that few threads run Python."""
         rows = max(1, self._samples_at_once // min(stack.widest, self._micro_batch or stack.widest))
-        workers = max(1, len(self._workers))
-        count = min(len(stack), -(-len(stack) // (rows * workers)) * workers)
+        count = min(len(stack), max(-(-len(stack) // rows), min(len(self._workers), SIDE_BY_SIDE)))
         if not self._workers:
             return [len(stack) * chunk // count for chunk in range(count + 1)]
         return _even(stack.real, count)

@@ -8,6 +8,7 @@ float32 terms is off by about √n · 6e-8 of its size; n stays below 10^4, henc
 
 import itertools
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -197,7 +198,7 @@ def test_numbers_do_not_depend_on_threads() -> None:
     torch.manual_seed(0)
     model, data = lenet5(), dataset((1, 28, 28), 10)
     x = torch.stack([flat(model) * scale for scale in (0.9, 1.0, 1.1)])
-    one, many = uniform(300), uniform(3, 100)
+    one, many, fewer = uniform(300), uniform(3, 100), uniform(3, 20)
     results = []
     for threads in (1, 2, 5):
         oracle = NativeOracle(model, data, threads)
@@ -210,6 +211,8 @@ def test_numbers_do_not_depend_on_threads() -> None:
                 *oracle.evaluate(x),
                 *oracle.evaluate(x[0]),
                 oracle.loss(x, many),
+                oracle.descend(x, torch.tensor(0.1), [many, fewer])[0],
+                oracle.descend(x[0], torch.tensor(0.1), [one, one])[0],
             ]
         )
     for first, other in itertools.product(results[:1], results[1:]):
@@ -247,6 +250,53 @@ def test_a_step_is_a_step_along_the_gradient(length: int) -> None:
     assert torch.equal(loss_there, loss)
     row = Batch(batch.samples[2], batch.weights[2])
     assert_near(oracle.step(x[2], eta[2], row)[0], x[2] - 2.0 * gradient[2])
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+@pytest.mark.parametrize("length", [5, 300])
+def test_a_descent_is_its_steps_one_after_the_other(length: int, threads: int) -> None:
+    """Of a stack and of a model alone, with more threads than models and with fewer."""
+    torch.manual_seed(0)
+    oracle = NativeOracle(small(), dataset((2, 8, 8), 5), threads)
+    x, eta = torch.randn(4, oracle.dimension), torch.tensor([[0.1], [0.0], [0.5], [0.2]])
+    batches = [uniform(4, length), uniform(4, 30), uniform(4, length)]
+    for rows in (slice(None), 2):
+        parts = [Batch(batch.samples[rows], batch.weights[rows]) for batch in batches]
+        there, losses = oracle.descend(x[rows], eta[rows], parts)
+        at = x[rows]
+        for part, loss in zip(parts, losses, strict=True):
+            at, seen = oracle.step(at, eta[rows], part)
+            assert torch.equal(seen, loss)
+        assert torch.equal(there, at)
+        assert not torch.equal(there, x[rows])
+
+
+def test_a_descent_without_steps_stays() -> None:
+    oracle = NativeOracle(small(), dataset((2, 8, 8), 5))
+    x = torch.ones(2, oracle.dimension)
+    there, losses = oracle.descend(x, torch.ones(2, 1), [])
+    assert torch.equal(there, x)
+    assert losses == []
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_calls_at_the_same_time_do_not_meet(threads: int) -> None:
+    """Many callers share one oracle's threads, and each is given what it would be given alone."""
+    torch.manual_seed(0)
+    oracle = NativeOracle(small(), dataset((2, 8, 8), 5), threads)
+    cases = [(torch.randn(rows, oracle.dimension), uniform(rows, 40)) for rows in (1, 2, 3, 4, 5) * 4]
+    eta = torch.tensor(0.1)
+
+    def call(case: tuple[Tensor, Batch]) -> list[Tensor]:
+        x, batch = case
+        descent, losses = oracle.descend(x, eta, [batch, batch, batch])
+        return [descent, *losses, *oracle.gradient(x, batch), *oracle.evaluate(x)]
+
+    alone = [call(case) for case in cases]
+    with ThreadPoolExecutor(8) as callers:
+        together = list(callers.map(call, cases))
+    for one, other in zip(alone, together, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
 @pytest.mark.parametrize("length", [33, 300])
@@ -289,7 +339,7 @@ def test_refuses_samples_out_of_range() -> None:
     x, weights = torch.ones(oracle.dimension), torch.full((2,), 0.5)
     for wrong in (-1, 90, 2**40):
         batch = Batch(torch.tensor([0, wrong]), weights)
-        for call in (oracle.gradient, oracle.loss):
+        for call in (oracle.gradient, oracle.loss, lambda x, batch: oracle.descend(x, torch.ones(1), [batch])):
             with pytest.raises(FedamdError, match=f"sample {wrong} is not one of the 90 samples"):
                 call(x, batch)
 

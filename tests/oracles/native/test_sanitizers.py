@@ -15,6 +15,7 @@ from support import PYTHONPATH
 LEVEL = (*build.runnable(), *build.LEVELS["x86_64"])[0]  # the best this CPU has
 EXERCISE = """
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
@@ -39,12 +40,15 @@ for model in models:
     inputs, targets = torch.randn(40, 2, 9, 9), torch.randint(0, 3, (40,))
     oracle = NativeOracle(model, Dataset("random", inputs, targets, inputs[:33], targets[:33], 3), threads=2)
     x = torch.randn(3, oracle.dimension)
-    for length in (1, 16, 37, 100):
+    for length in (1, 16, 37, 100, 300):
         batch = Batch(torch.randint(0, 40, (3, length)), torch.full((3, length), 1 / length))
         oracle.difference(x, x.flip(0), batch)
         oracle.gradient(x[0], Batch(batch.samples[0], batch.weights[0]))
         oracle.corrected(x, x, x.flip(0), batch)
-        oracle.step(x, torch.ones(3, 1), batch)
+        oracle.descend(x, torch.ones(3, 1), [batch] * 3)
+        oracle.descend(x[0], torch.ones(1), [Batch(batch.samples[0], batch.weights[0])] * 3)
+    with ThreadPoolExecutor(3) as callers:
+        list(callers.map(lambda _: oracle.descend(x, torch.ones(3, 1), [batch] * 3), range(6)))
     oracle.evaluate(x)
 for sizes, width in (([1], 1), ([600, 64, 1, 65], 64), ([30, 30], 30)):
     smallest(torch.arange(len(sizes)), sizes, width)
@@ -112,7 +116,7 @@ def run(script: str, argument: Path, environment: dict[str, str]) -> subprocess.
 @pytest.mark.skipif(sys.platform != "linux", reason="libraries are preloaded as Linux does it")
 @pytest.mark.parametrize("name", SANITIZERS)
 def test_every_kernel(name: str, tmp_path: Path) -> None:
-    """On shapes with remainders in every direction, two threads at once."""
+    """On shapes with remainders in every direction, two threads at once, and several callers."""
     done = run(EXERCISE, tmp_path, built(name, tmp_path))
     assert "through" in done.stdout, done.stderr[-3000:]
     assert "ERROR: " not in done.stderr

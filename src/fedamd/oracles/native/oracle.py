@@ -39,8 +39,9 @@ class NativeOracle(Oracle):
         return unsupported(model, dataset)
 
     def workers(self) -> Sequence[Oracle]:
-        """One for every CPU of this process, each with one thread."""
-        return [NativeOracle(*self._made_of, threads=1) for _ in range(own_cpus())]
+        """One for every CPU of this process; all are the same, whose threads share the work of all calls."""
+        count = own_cpus()
+        return [NativeOracle(*self._made_of, threads=count)] * count
 
     def __init__(self, model: nn.Module, dataset: Dataset, threads: int | None = None) -> None:
         reason = available() or unsupported(model, dataset)
@@ -88,8 +89,19 @@ class NativeOracle(Oracle):
 
     def step(self, x: Tensor, eta: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """x − η·∇f(x; B) and f(x; B): the step is taken while the gradient is still in a core's cache."""
+        x, (loss,) = self.descend(x, eta, [batch])
+        return x, loss
+
+    def descend(self, x: Tensor, eta: Tensor, batches: Sequence[Batch]) -> tuple[Tensor, list[Tensor]]:
+        """Where such steps lead, one on each batch, and their losses: one call, and Python is in nobody's way."""
+        x = self._parameters(x).clone()
         rates = torch.as_tensor(eta, dtype=torch.float32).expand(*x.shape[:-1], 1).contiguous()
-        return self._gradient(x, batch, rates=rates)
+        losses = x.new_empty(len(batches), *x.shape[:-1])
+        given = [_Batches.of(batch, x, self.keyed) for batch in batches]
+        every = (_Batches * len(given))(*given)
+        out = [_pointer(tensor) for tensor in (rates, x, losses)]
+        check(self._library.fedamd_descend(self._handle, self._train, every, len(given), *out))
+        return x, list(losses.unbind())
 
     def loss(self, x: Tensor, batch: Batch) -> Tensor:
         """f(x; B) alone: a forward pass."""
@@ -119,12 +131,11 @@ class NativeOracle(Oracle):
         *,
         previous: Tensor | None = None,
         start: Tensor | None = None,
-        rates: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         x = self._parameters(x)
         previous, start = (None if other is None else self._alike(other, x) for other in (previous, start))
         result, loss = torch.empty_like(x), x.new_empty(x.shape[:-1])
-        batches, given = _Batches.of(batch, x, self.keyed), [_pointer(tensor) for tensor in (x, previous, start, rates)]
+        batches, given = _Batches.of(batch, x, self.keyed), [_pointer(tensor) for tensor in (x, previous, start)]
         check(
             self._library.fedamd_gradient(self._handle, self._train, batches, *given, _pointer(result), _pointer(loss))
         )
@@ -161,7 +172,8 @@ def _library() -> ctypes.CDLL:
     library = load()
     integers, pointer, number = ctypes.POINTER(ctypes.c_int64), ctypes.c_void_p, ctypes.c_int64
     declare(library, "fedamd_create", pointer, number, integers, number, number, ctypes.POINTER(pointer), integers)
-    declare(library, "fedamd_gradient", pointer, _Data, _Batches, *[pointer] * 6)
+    declare(library, "fedamd_gradient", pointer, _Data, _Batches, *[pointer] * 5)
+    declare(library, "fedamd_descend", pointer, _Data, ctypes.POINTER(_Batches), number, *[pointer] * 3)
     declare(library, "fedamd_score", pointer, _Data, _Batches, *[pointer] * 5)
     library.fedamd_destroy.argtypes, library.fedamd_destroy.restype = [pointer], None
     library.fedamd_lanes.argtypes, library.fedamd_lanes.restype = [], number

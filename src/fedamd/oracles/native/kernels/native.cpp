@@ -4,13 +4,9 @@
 // once per call and before any thread starts; the kernels trust what they get.
 // A model's numbers depend neither on the number of threads nor on the other models of a call: what is summed up in
 // which order is fixed by the size of its batch alone.
-#include <atomic>
-#include <mutex>
-#include <system_error>
-#include <thread>
-
 #include "draw.h"
 #include "network.h"
+#include "pool.h"
 
 using namespace fedamd;
 
@@ -19,8 +15,10 @@ namespace {
 struct Oracle {
     Network network;
     std::vector<Workspace> workspaces;  // one per thread
-    std::mutex busy;                    // the workspaces serve one call at a time
+    Pool pool;
 };
+
+constexpr int64_t STEP = GROUP * LANES;  // samples that go through the network together
 
 // The samples of one model's batch that count, padding left out.
 struct Selection {
@@ -30,11 +28,12 @@ struct Selection {
     bool everything;  // all samples of the data, in order
 };
 
-// Samples first … last of a selection, in groups of `step` samples.
+// Samples first … last of a selection, in groups of GROUP · LANES samples.
 struct Task {
-    int64_t model, first, last, step;
-    float* gradient;  // null: the loss alone
-    Score score;
+    int64_t first, last;
+    Score score = {};
+    float* gradient = nullptr;     // null: the loss alone
+    const float* start = nullptr;  // what the gradient is added to; null: zeros
     float *losses = nullptr, *right = nullptr;  // of every sample of the selection, where they are asked for
 };
 
@@ -68,20 +67,13 @@ const char* guarded(F&& f) {
     }
 }
 
+// f(workspace, i) for i = 0 … count − 1, on all threads.
 template <class F>
 void parallel(Oracle& oracle, size_t count, F&& f) {
-    std::atomic<size_t> next{0};
-    const auto work = [&](Workspace& space) {
-        for (size_t i = next++; i < count; i = next++) f(space, i);
-    };
-    std::vector<std::thread> helpers;
-    try {
-        for (size_t t = 1; t < std::min(oracle.workspaces.size(), count); ++t)
-            helpers.emplace_back(work, std::ref(oracle.workspaces[t]));
-    } catch (const std::system_error&) {  // no more threads to be had: fewer do the same work
-    }
-    work(oracle.workspaces[0]);
-    for (std::thread& helper : helpers) helper.join();
+    oracle.pool.run(count, [&](size_t thread, size_t i) {
+        f(oracle.workspaces[thread], i);
+        return false;
+    });
 }
 
 Selection select(const Network& network, const Data& data, const Batches& batches, int64_t model) {
@@ -116,29 +108,23 @@ std::vector<Selection> select_all(const Network& network, const Data& data, cons
     return selections;
 }
 
+// The loss of a task at x and its gradient, minus that at `previous` where it is not null.
 void work(const Network& network, Workspace& space, const Data& data, const Selection& selection, const float* x,
-          const float* previous, const float* start, Task& task) {
-    if (task.gradient && start) std::copy_n(start + task.model * network.dimension, network.dimension, task.gradient);
-    if (task.gradient && !start) std::fill_n(task.gradient, network.dimension, 0.0f);
-    for (int64_t s = task.first; s < task.last; s += task.step) {
+          const float* previous, Task& task) {
+    if (task.gradient && task.start) std::copy_n(task.start, network.dimension, task.gradient);
+    if (task.gradient && !task.start) std::fill_n(task.gradient, network.dimension, 0.0f);
+    for (int64_t s = task.first; s < task.last; s += STEP) {
         const Group group{data.inputs, data.targets, selection.rows.data() + s, selection.weights.data() + s,
-                          int(std::min(task.step, task.last - s)), task.losses ? task.losses + s : nullptr,
+                          int(std::min(STEP, task.last - s)), task.losses ? task.losses + s : nullptr,
                           task.right ? task.right + s : nullptr,
                           selection.keys.empty() ? nullptr : selection.keys.data() + s};
         const Lanes* loaded = selection.everything && data.lanes ? data.lanes + s / LANES * network.features
                                                                  : network.load_group(space, group);
-        const Score score = network.run(space, group, loaded, x + task.model * network.dimension, 1, task.gradient);
+        const Score score = network.run(space, group, loaded, x, 1, task.gradient);
         task.score.loss += score.loss;
         task.score.right += score.right;
-        if (previous) network.run(space, group, loaded, previous + task.model * network.dimension, -1, task.gradient);
+        if (previous) network.run(space, group, loaded, previous, -1, task.gradient);
     }
-}
-
-// Puts x − rate · gradient in the gradient's place.
-void step(const Network& network, const float* x, const float* rates, const Task& task) {
-    const float rate = rates[task.model];
-    x += task.model * network.dimension;
-    for (Index i = 0; i < network.dimension; ++i) task.gradient[i] = x[i] - rate * task.gradient[i];
 }
 
 void add(const Network& network, const float* part, float* total) {
@@ -147,14 +133,57 @@ void add(const Network& network, const float* part, float* total) {
 
 // A batch is cut into at most SLOTS pieces of two groups or more, for threads to share if its model is alone. Every
 // piece has a gradient of its own to be added up, so small pieces would cost more than they are worth.
-std::vector<Task> pieces(int64_t model, int64_t samples) {
-    constexpr int64_t SLOTS = 16, STEP = GROUP * LANES;
+std::vector<Task> pieces(int64_t samples) {
+    constexpr int64_t SLOTS = 16;
     const int64_t groups = (samples + STEP - 1) / STEP, slots = std::min(std::max<int64_t>(1, groups / 2), SLOTS);
     std::vector<Task> tasks;
     for (int64_t slot = 0; slot < slots; ++slot)
-        tasks.push_back({model, groups * slot / slots * STEP, std::min(samples, groups * (slot + 1) / slots * STEP), STEP,
-                         nullptr, {}});
+        tasks.push_back({groups * slot / slots * STEP, std::min(samples, groups * (slot + 1) / slots * STEP)});
     return tasks;
+}
+
+std::vector<Task> pieces(const Selection& selection) { return pieces(int64_t(selection.rows.size())); }
+
+// The gradient of one model, piece after piece on one thread; its loss.
+double gradient_of(const Network& network, Workspace& space, const Data& data, const Selection& selection,
+                   const float* x, const float* previous, const float* start, float* gradient) {
+    std::vector<Task> own = pieces(selection);
+    if (own.size() > 1) space.partial.resize(network.dimension);
+    double loss = 0;
+    for (size_t i = 0; i < own.size(); ++i) {
+        own[i].gradient = i ? space.partial.data() : gradient;
+        own[i].start = i ? nullptr : start;
+        work(network, space, data, selection, x, previous, own[i]);
+        if (i) add(network, own[i].gradient, gradient);
+        loss += own[i].score.loss;
+    }
+    return loss;
+}
+
+// The same, its pieces shared by all threads.
+double shared_gradient_of(Oracle& oracle, const Data& data, const Selection& selection, const float* x,
+                          const float* previous, const float* start, float* gradient) {
+    const Network& network = oracle.network;
+    std::vector<Task> own = pieces(selection);
+    const std::unique_ptr<float[]> others(new float[(own.size() - 1) * network.dimension]);
+    for (size_t i = 0; i < own.size(); ++i) {
+        own[i].gradient = i ? others.get() + (i - 1) * network.dimension : gradient;
+        own[i].start = i ? nullptr : start;
+    }
+    parallel(oracle, own.size(), [&](Workspace& space, size_t i) {
+        work(network, space, data, selection, x, previous, own[i]);
+    });
+    double loss = own[0].score.loss;
+    for (size_t i = 1; i < own.size(); ++i) {
+        add(network, own[i].gradient, gradient);
+        loss += own[i].score.loss;
+    }
+    return loss;
+}
+
+// Takes x a step of that size against its gradient.
+void step(const Network& network, float rate, const float* gradient, float* x) {
+    for (Index i = 0; i < network.dimension; ++i) x[i] -= rate * gradient[i];
 }
 
 }  // namespace
@@ -169,7 +198,7 @@ const char* fedamd_create(const int64_t* layers, int64_t count, const int64_t* s
     return guarded([&] {
         if (threads < 1 || threads > 4096) throw std::invalid_argument("threads must be between 1 and 4096");
         auto oracle = std::unique_ptr<Oracle>(
-            new Oracle{Network(reinterpret_cast<const Description*>(layers), count, shape, dimensions), {}, {}});
+            new Oracle{Network(reinterpret_cast<const Description*>(layers), count, shape, dimensions), {}, Pool(threads)});
         for (int64_t t = 0; t < threads; ++t) oracle->workspaces.push_back(oracle->network.workspace());
         *dimension = oracle->network.dimension;
         *handle = oracle.release();
@@ -178,46 +207,53 @@ const char* fedamd_create(const int64_t* layers, int64_t count, const int64_t* s
 
 void fedamd_destroy(void* handle) { delete static_cast<Oracle*>(handle); }
 
-// gradient (models × d) and loss (models) at x. Where they are not null: minus the gradient at `previous`, plus `start`,
-// and with `rates` (models) where a step of that size along the gradient leads from x, in the gradient's place.
+// gradient (models × d) and loss (models) at x. Where they are not null: minus the gradient at `previous`, plus `start`.
 const char* fedamd_gradient(void* handle, Data data, Batches batches, const float* x, const float* previous,
-                            const float* start, const float* rates, float* gradient, float* loss) {
+                            const float* start, float* gradient, float* loss) {
+    return guarded([&] {
+        Oracle& oracle = *static_cast<Oracle*>(handle);
+        const std::vector<Selection> selections = select_all(oracle.network, data, batches);
+        if (batches.models == 1) {
+            *loss = float(shared_gradient_of(oracle, data, selections[0], x, previous, start, gradient));
+            return;
+        }
+        parallel(oracle, batches.models, [&](Workspace& space, size_t m) {
+            const auto own = [&](auto* all) { return all ? all + m * oracle.network.dimension : nullptr; };
+            loss[m] = float(gradient_of(oracle.network, space, data, selections[m], own(x), own(previous), own(start),
+                                        own(gradient)));
+        });
+    });
+}
+
+// Takes x (models × d) a step on each of the batches, of the size of each model's rate, and writes the losses on the
+// way (steps × models). A model's next step is anybody's.
+const char* fedamd_descend(void* handle, Data data, const Batches* batches, int64_t steps, const float* rates, float* x,
+                           float* loss) {
     return guarded([&] {
         Oracle& oracle = *static_cast<Oracle*>(handle);
         const Network& network = oracle.network;
-        const std::lock_guard<std::mutex> lock(oracle.busy);
-        const std::vector<Selection> selections = select_all(network, data, batches);
-        std::vector<double> losses(batches.models);
-        const auto play = [&](Workspace& space, Task& piece, bool first) {
-            work(network, space, data, selections[piece.model], x, previous, first ? start : nullptr, piece);
-        };
-        const auto finish = [&](std::vector<Task>& own) {  // of one model: all it needs after its first piece
-            for (const Task& piece : own) losses[piece.model] += piece.score.loss;
-            if (rates) step(network, x, rates, own[0]);
-        };
-        if (batches.models == 1) {
-            std::vector<Task> own = pieces(0, int64_t(selections[0].rows.size()));
-            const std::unique_ptr<float[]> others(new float[(own.size() - 1) * network.dimension]);
-            for (size_t i = 0; i < own.size(); ++i)
-                own[i].gradient = i ? others.get() + (i - 1) * network.dimension : gradient;
-            parallel(oracle, own.size(), [&](Workspace& space, size_t i) { play(space, own[i], i == 0); });
-            for (size_t i = 1; i < own.size(); ++i) add(network, own[i].gradient, gradient);
-            finish(own);
-        } else {
-            parallel(oracle, batches.models, [&](Workspace& space, size_t m) {
-                std::vector<Task> own = pieces(m, int64_t(selections[m].rows.size()));
-                own[0].gradient = gradient + m * network.dimension;
-                play(space, own[0], true);
-                if (own.size() > 1) space.partial.resize(network.dimension);
-                for (size_t i = 1; i < own.size(); ++i) {
-                    own[i].gradient = space.partial.data();
-                    play(space, own[i], false);
-                    add(network, own[i].gradient, own[0].gradient);
-                }
-                finish(own);
-            });
+        const int64_t models = steps ? batches[0].models : 0;
+        std::vector<std::vector<Selection>> selections;
+        for (int64_t k = 0; k < steps; ++k) selections.push_back(select_all(network, data, batches[k]));
+        if (models == 1 && pieces(batches[0].length).size() > 1) {
+            std::vector<float> gradient(network.dimension);
+            for (int64_t k = 0; k < steps; ++k) {
+                loss[k] = float(shared_gradient_of(oracle, data, selections[k][0], x, nullptr, nullptr, gradient.data()));
+                step(network, rates[0], gradient.data(), x);
+            }
+            return;
         }
-        std::copy(losses.begin(), losses.end(), loss);
+        std::vector<int64_t> taken(models);
+        oracle.pool.run(models, [&](size_t thread, size_t m) {
+            Workspace& space = oracle.workspaces[thread];
+            space.whole.resize(network.dimension);
+            const int64_t k = taken[m]++;
+            float* own = x + m * network.dimension;
+            loss[k * models + m] = float(
+                gradient_of(network, space, data, selections[k][m], own, nullptr, nullptr, space.whole.data()));
+            step(network, rates[m], space.whole.data(), own);
+            return taken[m] < steps;
+        });
     });
 }
 
@@ -227,20 +263,23 @@ const char* fedamd_score(void* handle, Data data, Batches batches, const float* 
                          float* losses, float* right) {
     return guarded([&] {
         Oracle& oracle = *static_cast<Oracle*>(handle);
-        const std::lock_guard<std::mutex> lock(oracle.busy);
         const std::vector<Selection> selections = select_all(oracle.network, data, batches);
         const auto of = [&](int64_t model) -> const Selection& { return selections[batches.samples ? model : 0]; };
         std::vector<Task> tasks;
+        std::vector<int64_t> models;  // of the tasks
         for (int64_t m = 0; m < batches.models; ++m)
-            for (int64_t s = 0, n = int64_t(of(m).rows.size()); s < n; s += GROUP * LANES)
-                tasks.push_back({m, s, std::min<int64_t>(n, s + GROUP * LANES), GROUP * LANES, nullptr, {}, losses, right});
+            for (int64_t s = 0, n = int64_t(of(m).rows.size()); s < n; s += STEP) {
+                tasks.push_back({s, std::min(n, s + STEP), {}, nullptr, nullptr, losses, right});
+                models.push_back(m);
+            }
         parallel(oracle, tasks.size(), [&](Workspace& space, size_t i) {
-            work(oracle.network, space, data, of(tasks[i].model), x, nullptr, nullptr, tasks[i]);
+            const float* own = x + models[i] * oracle.network.dimension;
+            work(oracle.network, space, data, of(models[i]), own, nullptr, tasks[i]);
         });
         std::vector<Score> totals(batches.models);
-        for (const Task& task : tasks) {
-            totals[task.model].loss += task.score.loss;
-            totals[task.model].right += task.score.right;
+        for (size_t i = 0; i < tasks.size(); ++i) {
+            totals[models[i]].loss += tasks[i].score.loss;
+            totals[models[i]].right += tasks[i].score.right;
         }
         for (int64_t m = 0; m < batches.models; ++m) {
             loss[m] = float(totals[m].loss);

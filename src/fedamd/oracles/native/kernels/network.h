@@ -30,6 +30,7 @@ struct Workspace {
     std::vector<std::vector<Marks>> marks;
     std::vector<Lanes> scratch;
     std::vector<float> partial;  // the gradient of a piece of a batch, once there is one
+    std::vector<float> whole;    // the gradient of a step of many, likewise
 };
 
 // A group of up to GROUP blocks of samples, by row of the data.

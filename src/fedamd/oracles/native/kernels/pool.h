@@ -1,0 +1,116 @@
+// Threads that share the work of all calls made at the same time.
+//
+// A call brings chains of tasks: the tasks of a chain follow one another, chains are independent. Chains take turns, so
+// that all of them, and all calls, come to their ends together, and no thread is idle while others have tasks left.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace fedamd {
+
+class Pool {
+  public:
+    // Plays the next task of a chain on a thread, by number; whether the chain has another.
+    using Advance = std::function<bool(size_t thread, size_t chain)>;
+
+    explicit Pool(size_t size) : size(size) {}
+
+    ~Pool() {
+        {
+            const std::lock_guard<std::mutex> lock(mutex);
+            closing = true;
+        }
+        wake.notify_all();
+        for (std::thread& thread : threads) thread.join();
+    }
+
+    // Returns when all chains have ended, with the error of one if there was any.
+    void run(size_t chains, const Advance& advance) {
+        std::unique_lock<std::mutex> lock(mutex);
+        if (!start()) {  // the caller does it, as the only thread there is
+            for (size_t chain = 0; chain < chains; ++chain)
+                while (advance(0, chain)) {
+                }
+            return;
+        }
+        Job job{advance, chains, {}, {}};
+        for (size_t chain = 0; chain < chains; ++chain) ready.push_back({&job, chain});
+        for (size_t i = 0; i < std::min(chains, threads.size()); ++i) wake.notify_one();
+        job.ended.wait(lock, [&] { return job.open == 0; });
+        if (job.error) std::rethrow_exception(job.error);
+    }
+
+  private:
+    struct Job {
+        const Advance& advance;
+        size_t open;  // chains that have not ended
+        std::condition_variable ended;
+        std::exception_ptr error;
+    };
+
+    struct Turn {
+        Job* job;
+        size_t chain;
+    };
+
+    static constexpr std::chrono::microseconds SHORTEST{200};  // turn of a chain: hands change seldom
+
+    // Whether there are threads: they start with the first call, and one alone would have no advantage over the caller.
+    bool start() {
+        try {
+            while (size > 1 && threads.size() < size) threads.emplace_back(&Pool::serve, this, threads.size());
+        } catch (const std::system_error&) {  // no more threads to be had: fewer do the same work
+            size = threads.size();
+        }
+        return !threads.empty();
+    }
+
+    void serve(size_t thread) {
+        std::unique_lock<std::mutex> lock(mutex);
+        while (true) {
+            wake.wait(lock, [&] { return closing || !ready.empty(); });
+            if (ready.empty()) return;
+            const Turn turn = ready.front();
+            ready.pop_front();
+            lock.unlock();
+            bool more = false;
+            std::exception_ptr error;
+            try {
+                more = played(thread, turn);
+            } catch (...) {
+                error = std::current_exception();
+            }
+            lock.lock();
+            if (error) turn.job->error = error;
+            if (more)
+                ready.push_back(turn);  // nobody need be woken: this thread takes a turn itself
+            else if (--turn.job->open == 0)
+                turn.job->ended.notify_one();  // under the lock: the job is gone as soon as its caller wakes
+        }
+    }
+
+    static bool played(size_t thread, const Turn& turn) {
+        const auto end = std::chrono::steady_clock::now() + SHORTEST;
+        bool more = true;
+        while (more && std::chrono::steady_clock::now() < end) more = turn.job->advance(thread, turn.chain);
+        return more;
+    }
+
+    size_t size;
+    std::mutex mutex;
+    std::condition_variable wake;
+    std::deque<Turn> ready;
+    std::vector<std::thread> threads;
+    bool closing = false;
+};
+
+}  // namespace fedamd
