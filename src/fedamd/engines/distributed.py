@@ -29,6 +29,8 @@ from fedamd.engines.client_store import MemoryStore
 from fedamd.errors import FedamdError
 from fedamd.torchrun import ProcessLost, processes
 
+SHORT = 4096  # bytes of JSON that travel at once, the first of which say how long it is
+LENGTH = 8
 PATIENCE = timedelta(minutes=10)  # how long a rank waits for the others' replies before it takes them for lost
 
 
@@ -86,9 +88,7 @@ def in_step(ranks: Ranks) -> Iterator[None]:
             raise
         own = error
     if ranks.world > 1:
-        for found in _gather_json(own and str(own)):
-            if found is not None:
-                raise FedamdError(found) from own
+        _told(None, own)
 
 
 class DistributedEngine(Engine):
@@ -101,9 +101,12 @@ class DistributedEngine(Engine):
     def execute(self, requests: Sequence[Request]) -> list[Answers]:
         own = [Request(request.site, request.t, request.stage, self._own(request.exchange)) for request in requests]
         answers: list[Answers] = []
-        with in_step(self._ranks):
+        mistake: FedamdError | None = None
+        try:
             answers = self._inner.execute(own)
-        described = _gather_json([_describe(answer) for answer in answers])
+        except FedamdError as error:
+            mistake = error
+        described = _told([_describe(answer) for answer in answers], mistake)
         together = enumerate(zip(requests, answers, strict=True))
         return [
             {
@@ -144,7 +147,7 @@ class ShardedStore(MemoryStore):
         layouts = {name: layout for each in described for name, layout in each.items()}
         for name, (_, *width, dtype) in layouts.items():  # a rank may have no client that holds this
             local.setdefault(name, torch.zeros(0, *width, dtype=getattr(torch, dtype), device=self._device))
-        return {name: torch.cat(_gather_rows(local[name], counts)) for name in layouts}
+        return {name: _gather_rows(local[name], counts) for name in layouts}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         own = torch.tensor([self._ranks.owns(client) for client in tensors["clients"].tolist()], dtype=torch.bool)
@@ -182,39 +185,65 @@ def _joined(order: Order, local: Replies, described: Sequence[dict[str, Any]]) -
     x = like_x(order)
     columns = [*local.values.values(), *([] if local.losses is None else [local.losses.to(x).unsqueeze(-1)])]
     block = torch.cat(columns, -1) if len(local) else x.new_zeros(0, sum(widths.values()))
-    rows = torch.cat(_gather_rows(block, counts)) if sum(counts) else block
+    rows = _gather_rows(block, counts) if sum(counts) else block
     clients = [client for part in parts for client in part["clients"]]
     place = {client: row for row, client in enumerate(order.clients)}
     sequence = sorted(range(len(clients)), key=lambda row: place[clients[row]])
-    rows = rows[torch.tensor(sequence, dtype=torch.int64, device=rows.device)]
-    values = dict(zip(widths, torch.split(rows, list(widths.values()), -1), strict=True))
+    sorted_rows = torch.tensor(sequence, dtype=torch.int64, device=rows.device)
+    columns = [part[sorted_rows].contiguous() for part in torch.split(rows, list(widths.values()), -1)]
+    values = dict(zip(widths, columns, strict=True))
     losses = values.pop("", None)
     return Replies(
         [clients[row] for row in sequence],
-        {name: stack.contiguous() for name, stack in values.items()},
+        values,
         None if losses is None else losses.squeeze(-1),
         first["bits"],
         rejected,
     )
 
 
-def _gather_rows(block: Tensor, counts: Sequence[int]) -> list[Tensor]:
-    """Every rank's rows, given how many each has; a collective wants equal shapes, so rows are padded on the way."""
+def _gather_rows(block: Tensor, counts: Sequence[int]) -> Tensor:
+    """Every rank's rows, first rank's first, given how many each has.
+
+    A collective wants equal shapes, so rows are padded on the way.
+    """
     most = max(counts)
-    padded = torch.cat([block, block.new_zeros(most - len(block), *block.shape[1:])]).contiguous()
-    received = [torch.empty_like(padded) for _ in counts]
-    _collective(dist.all_gather, received, padded)
-    return [rows[:count] for rows, count in zip(received, counts, strict=True)]
+    padded = block.contiguous()
+    if len(block) < most:
+        padded = torch.cat([block, block.new_zeros(most - len(block), *block.shape[1:])])
+    received = block.new_empty(len(counts) * most, *block.shape[1:])
+    _collective(dist.all_gather, list(torch.split(received, most)), padded)
+    if min(counts) == most:
+        return received
+    return torch.cat([rows[:count] for rows, count in zip(torch.split(received, most), counts, strict=True)])
+
+
+def _told(value: Any, mistake: FedamdError | None) -> list[Any]:
+    """Every rank's value; a mistake that one has found is every rank's."""
+    every = _gather_json([None if mistake is None else str(mistake), value])
+    for found, _ in every:
+        if found is not None:
+            raise FedamdError(found) from mistake
+    return [value for _, value in every]
 
 
 def _gather_json(value: Any) -> list[Any]:
-    """Every rank's value."""
+    """Every rank's value: in one collective where all are short, else their ends in a second one."""
     device = torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")
-    text = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8).to(device)
-    lengths = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(dist.get_world_size())]
-    _collective(dist.all_gather, lengths, torch.tensor([len(text)], device=device))
-    rows = _gather_rows(text, [int(length) for length in lengths])
-    return [json.loads(bytes(row.cpu().numpy())) for row in rows]
+    text = json.dumps(value).encode()
+    begun = len(text).to_bytes(LENGTH) + text[: SHORT - LENGTH]
+    first = _gather_bytes(begun, SHORT, device)
+    lengths = [int.from_bytes(each[:LENGTH]) for each in first]
+    longest = max(lengths) + LENGTH - SHORT
+    rest = _gather_bytes(text[SHORT - LENGTH :], longest, device) if longest > 0 else [b""] * len(first)
+    return [json.loads((a[LENGTH:] + b)[:length]) for a, b, length in zip(first, rest, lengths, strict=True)]
+
+
+def _gather_bytes(text: bytes, width: int, device: torch.device) -> list[bytes]:
+    """Every rank's text, filled up to that width."""
+    own = torch.frombuffer(bytearray(text.ljust(width)), dtype=torch.uint8).to(device)
+    rows = _gather_rows(own.unsqueeze(0), [1] * dist.get_world_size())
+    return [bytes(row) for row in rows.cpu().numpy()]
 
 
 def _collective(operation: Any, *arguments: Any) -> None:
