@@ -1,10 +1,11 @@
 """How a round of W scales with the cores of a CPU: one process on 1, 2, 4, … cores, and as many processes of one.
 
-    python benchmarks/cores.py [--cores 1 2 4 8 16] [--seconds 60] [--json FILE]
+    python benchmarks/cores.py [--cores 1 2 4 8 16] [--seconds 120] [--json FILE]
 
 W with FedAvg and evaluation after every round (see docs/performance.md), milliseconds a round as the median of its
-rounds but the first two. Every measurement is a process of its own that may use the first so many cores; several
-processes are started as a user starts them, by torchrun. Those not begun when the seconds are over are left out.
+rounds but the first two. Every measurement is a process of its own that may use so many CPUs, no two of one core as
+long as there are others; several processes are started as a user starts them, by torchrun. Those not begun when the
+seconds are over are left out.
 """
 
 import argparse
@@ -51,7 +52,7 @@ def milliseconds(cores: int, processes: int, tiny: bool) -> float:
     """Of a round, in so many processes that share so many cores."""
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
     command = [sys.executable, *(launcher if processes > 1 else []), __file__, "--play", *(["--tiny"] if tiny else [])]
-    usable = sorted(os.sched_getaffinity(0))[:cores]
+    usable = cpus()[:cores]
     threads = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}  # by the cores
     done = subprocess.run(
         command,
@@ -66,6 +67,17 @@ def milliseconds(cores: int, processes: int, tiny: bool) -> float:
     return 1000 * median(seconds)
 
 
+def cpus() -> list[int]:
+    """Those of this process: first one of every core, then those that share a core with another."""
+
+    def place(cpu: int) -> tuple[int, int]:
+        path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        siblings = path.read_text().strip().replace("-", ",").split(",") if path.exists() else []
+        return int(bool(siblings) and int(siblings[0]) != cpu), cpu
+
+    return sorted(os.sched_getaffinity(0), key=place)
+
+
 def processor() -> str:
     path = Path("/proc/cpuinfo")
     lines = path.read_text().splitlines() if path.exists() else []
@@ -76,7 +88,7 @@ def processor() -> str:
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cores", type=int, nargs="+", default=[1, 2, 4, 8, 16], help="those there are will be used")
-    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--tiny", action="store_true", help="three rounds of little work: figures mean nothing")
     parser.add_argument("--play", action="store_true", help=argparse.SUPPRESS)
@@ -97,7 +109,7 @@ def main(words: Sequence[str] | None = None) -> None:
         print("{cores} cores, {processes} processes: {ms:.1f} ms a round".format(**row), flush=True)
         measured.append(row)
     if options.json:
-        machine = {"processor": processor(), "cores": there, "python": platform.python_version()}
+        machine = {"processor": processor(), "cpus": cpus(), "cores": there, "python": platform.python_version()}
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps({"machine": machine, "rounds": measured}, indent=1) + "\n")
 

@@ -144,25 +144,30 @@ std::vector<Task> pieces(int64_t samples) {
 
 std::vector<Task> pieces(const Selection& selection) { return pieces(int64_t(selection.rows.size())); }
 
-// The gradient of one model, piece after piece on one thread; its loss.
-double gradient_of(const Network& network, Workspace& space, const Data& data, const Selection& selection,
-                   const float* x, const float* previous, const float* start, float* gradient) {
-    std::vector<Task> own = pieces(selection);
-    if (own.size() > 1) space.partial.resize(network.dimension);
+// The gradient of one model as far as it is summed up, piece after piece.
+struct Sum {
+    std::vector<Task> pieces;
+    size_t added = 0;
     double loss = 0;
-    for (size_t i = 0; i < own.size(); ++i) {
-        own[i].gradient = i ? space.partial.data() : gradient;
-        own[i].start = i ? nullptr : start;
-        work(network, space, data, selection, x, previous, own[i]);
-        if (i) add(network, own[i].gradient, gradient);
-        loss += own[i].score.loss;
-    }
-    return loss;
+};
+
+// Adds the next piece; whether there is another.
+bool add_piece(const Network& network, Workspace& space, const Data& data, const Selection& selection, const float* x,
+               const float* previous, const float* start, float* gradient, Sum& sum) {
+    const bool first = sum.added == 0;
+    Task& piece = sum.pieces[sum.added++];
+    if (!first) space.partial.resize(network.dimension);
+    piece.gradient = first ? gradient : space.partial.data();
+    piece.start = first ? start : nullptr;
+    work(network, space, data, selection, x, previous, piece);
+    if (!first) add(network, piece.gradient, gradient);
+    sum.loss += piece.score.loss;
+    return sum.added < sum.pieces.size();
 }
 
-// The same, its pieces shared by all threads.
-double shared_gradient_of(Oracle& oracle, const Data& data, const Selection& selection, const float* x,
-                          const float* previous, const float* start, float* gradient) {
+// The gradient of one model, its pieces shared by all threads; its loss.
+double shared_gradient(Oracle& oracle, const Data& data, const Selection& selection, const float* x,
+                       const float* previous, const float* start, float* gradient) {
     const Network& network = oracle.network;
     std::vector<Task> own = pieces(selection);
     const std::unique_ptr<float[]> others(new float[(own.size() - 1) * network.dimension]);
@@ -214,14 +219,17 @@ const char* fedamd_gradient(void* handle, Data data, Batches batches, const floa
         Oracle& oracle = *static_cast<Oracle*>(handle);
         const std::vector<Selection> selections = select_all(oracle.network, data, batches);
         if (batches.models == 1) {
-            *loss = float(shared_gradient_of(oracle, data, selections[0], x, previous, start, gradient));
+            *loss = float(shared_gradient(oracle, data, selections[0], x, previous, start, gradient));
             return;
         }
-        parallel(oracle, batches.models, [&](Workspace& space, size_t m) {
+        std::vector<Sum> sums;
+        for (const Selection& selection : selections) sums.push_back({pieces(selection)});
+        oracle.pool.run(batches.models, [&](size_t thread, size_t m) {
             const auto own = [&](auto* all) { return all ? all + m * oracle.network.dimension : nullptr; };
-            loss[m] = float(gradient_of(oracle.network, space, data, selections[m], own(x), own(previous), own(start),
-                                        own(gradient)));
+            return add_piece(oracle.network, oracle.workspaces[thread], data, selections[m], own(x), own(previous),
+                             own(start), own(gradient), sums[m]);
         });
+        for (int64_t m = 0; m < batches.models; ++m) loss[m] = float(sums[m].loss);
     });
 }
 
@@ -238,7 +246,7 @@ const char* fedamd_descend(void* handle, Data data, const Batches* batches, int6
         if (models == 1 && pieces(batches[0].length).size() > 1) {
             std::vector<float> gradient(network.dimension);
             for (int64_t k = 0; k < steps; ++k) {
-                loss[k] = float(shared_gradient_of(oracle, data, selections[k][0], x, nullptr, nullptr, gradient.data()));
+                loss[k] = float(shared_gradient(oracle, data, selections[k][0], x, nullptr, nullptr, gradient.data()));
                 step(network, rates[0], gradient.data(), x);
             }
             return;
@@ -247,11 +255,13 @@ const char* fedamd_descend(void* handle, Data data, const Batches* batches, int6
         oracle.pool.run(models, [&](size_t thread, size_t m) {
             Workspace& space = oracle.workspaces[thread];
             space.whole.resize(network.dimension);
-            const int64_t k = taken[m]++;
-            float* own = x + m * network.dimension;
-            loss[k * models + m] = float(
-                gradient_of(network, space, data, selections[k][m], own, nullptr, nullptr, space.whole.data()));
-            step(network, rates[m], space.whole.data(), own);
+            const Selection& selection = selections[taken[m]][m];
+            float *own = x + m * network.dimension, *gradient = space.whole.data();
+            Sum sum{pieces(selection)};
+            while (add_piece(network, space, data, selection, own, nullptr, nullptr, gradient, sum)) {
+            }
+            step(network, rates[m], gradient, own);
+            loss[taken[m]++ * models + m] = float(sum.loss);
             return taken[m] < steps;
         });
     });
