@@ -36,7 +36,10 @@ class Pool {
     // Returns when all chains have ended, with the error of one if there was any.
     void run(size_t chains, const Advance& advance) {
         std::unique_lock<std::mutex> lock(mutex);
-        if (!start()) {  // the caller does it, as the only thread there is
+        open += chains;
+        start();
+        if (threads.empty()) {  // the caller does it, as the only thread there is
+            open -= chains;
             for (size_t chain = 0; chain < chains; ++chain)
                 while (advance(0, chain)) {
                 }
@@ -64,14 +67,14 @@ class Pool {
 
     static constexpr std::chrono::microseconds SHORTEST{200};  // turn of a chain: hands change seldom
 
-    // Whether there are threads: they start with the first call, and one alone would have no advantage over the caller.
-    bool start() {
+    // Threads start when there is work for them; one alone would have no advantage over the caller.
+    void start() {
         try {
-            while (size > 1 && threads.size() < size) threads.emplace_back(&Pool::serve, this, threads.size());
+            while (size > 1 && threads.size() < std::min(size, open))
+                threads.emplace_back(&Pool::serve, this, threads.size());
         } catch (const std::system_error&) {  // no more threads to be had: fewer do the same work
             size = threads.size();
         }
-        return !threads.empty();
     }
 
     void serve(size_t thread) {
@@ -91,10 +94,12 @@ class Pool {
             }
             lock.lock();
             if (error) turn.job->error = error;
-            if (more)
+            if (more) {
                 ready.push_back(turn);  // nobody need be woken: this thread takes a turn itself
-            else if (--turn.job->open == 0)
-                turn.job->ended.notify_one();  // under the lock: the job is gone as soon as its caller wakes
+                continue;
+            }
+            --open;
+            if (--turn.job->open == 0) turn.job->ended.notify_one();  // under the lock, or the job might be gone
         }
     }
 
@@ -105,7 +110,8 @@ class Pool {
         return more;
     }
 
-    size_t size;
+    size_t size;      // threads at most
+    size_t open = 0;  // chains of all jobs that have not ended
     std::mutex mutex;
     std::condition_variable wake;
     std::deque<Turn> ready;
