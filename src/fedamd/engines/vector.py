@@ -159,7 +159,7 @@ class VectorEngine(Engine):
         if self._threads is None:
             work(self._oracle)
         else:
-            list(self._threads.map(work, self._workers))
+            list(self._threads.map(work, self._workers[: len(chunks)]))
         return [assembly.whole() for assembly in assemblies]
 
     def _bounds(self, stack: Stack) -> list[int]:
