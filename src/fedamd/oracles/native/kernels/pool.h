@@ -19,7 +19,7 @@ namespace fedamd {
 
 class Pool {
   public:
-    // Plays the next task of a chain on a thread, by number; whether the chain has another.
+    // Plays the next task of a chain on a thread, from 0 to size; whether the chain has another.
     using Advance = std::function<bool(size_t thread, size_t chain)>;
 
     explicit Pool(size_t size) : size(size) {}
@@ -36,9 +36,17 @@ class Pool {
     // Returns when all chains have ended, with the error of one if there was any.
     void run(size_t chains, const Advance& advance) {
         std::unique_lock<std::mutex> lock(mutex);
+        if (chains == 1 && open == 0) {  // for one alone no other thread need be woken
+            ++open;
+            lock.unlock();
+            const Alone alone{*this};
+            while (advance(size, 0)) {
+            }
+            return;
+        }
         open += chains;
         start();
-        if (threads.empty()) {  // the caller does it, as the only thread there is
+        if (threads.empty()) {  // one caller after the other does it
             open -= chains;
             for (size_t chain = 0; chain < chains; ++chain)
                 while (advance(0, chain)) {
@@ -60,6 +68,14 @@ class Pool {
         std::exception_ptr error;
     };
 
+    struct Alone {  // while it is there, a chain that its caller plays
+        Pool& pool;
+        ~Alone() {
+            const std::lock_guard<std::mutex> lock(pool.mutex);
+            --pool.open;
+        }
+    };
+
     struct Turn {
         Job* job;
         size_t chain;
@@ -70,10 +86,10 @@ class Pool {
     // Threads start when there is work for them; one alone would have no advantage over the caller.
     void start() {
         try {
-            while (size > 1 && threads.size() < std::min(size, open))
+            while (most > 1 && threads.size() < std::min(most, open))
                 threads.emplace_back(&Pool::serve, this, threads.size());
         } catch (const std::system_error&) {  // no more threads to be had: fewer do the same work
-            size = threads.size();
+            most = threads.size();
         }
     }
 
@@ -105,13 +121,15 @@ class Pool {
 
     static bool played(size_t thread, const Turn& turn) {
         const auto end = std::chrono::steady_clock::now() + SHORTEST;
-        bool more = true;
-        while (more && std::chrono::steady_clock::now() < end) more = turn.job->advance(thread, turn.chain);
+        bool more;
+        do more = turn.job->advance(thread, turn.chain);
+        while (more && std::chrono::steady_clock::now() < end);
         return more;
     }
 
-    size_t size;      // threads at most
-    size_t open = 0;  // chains of all jobs that have not ended
+    const size_t size;
+    size_t most = size;  // threads to be had
+    size_t open = 0;     // chains of all jobs that have not ended
     std::mutex mutex;
     std::condition_variable wake;
     std::deque<Turn> ready;
