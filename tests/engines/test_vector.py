@@ -12,9 +12,11 @@ from fedamd.algorithms import ALGORITHMS, FedAMD
 from fedamd.data import Dataset, Partition
 from fedamd.data.augment import FlipCrop
 from fedamd.engines import vector
+from fedamd.engines.device_memory import NoRoom
 from fedamd.engines.factory import make_engine
 from fedamd.engines.loop import LoopEngine
 from fedamd.engines.vector import VectorEngine
+from fedamd.errors import FedamdError
 from fedamd.models import Logistic
 from fedamd.oracles import native
 from fedamd.oracles.autograd import AutogradOracle
@@ -157,6 +159,38 @@ def test_runs_in_lockstep_are_the_runs_alone(engine, cache, labelled):
         torch.testing.assert_close(path, own, rtol=0, atol=1e-12)
         assert_same(run, twin, 1e-12)
     assert not torch.equal(points[0], points[1])
+
+
+def test_runs_take_turns_where_the_device_has_no_room_for_all(labelled, monkeypatch):
+    """Three runs of up to five clients each, on a device that holds five: the runs are those it had room for."""
+    play, held = VectorEngine._play, []
+
+    def tight(self, roles, stacks):
+        held.append(sum(map(len, stacks)))
+        if held[-1] > 5:
+            raise NoRoom("full")
+        return play(self, roles, stacks)
+
+    def runs() -> list[Run]:
+        return [begin(labelled, FedAMD(**SMALL, p=0.5, cache="client"), seed=seed) for seed in range(3)]
+
+    roomy, crowded = runs(), runs()
+    expected = finished(VectorEngine(oracle(roomy[0]), samples_at_once=20), *roomy)
+    monkeypatch.setattr(VectorEngine, "_play", tight)
+    got = finished(VectorEngine(oracle(crowded[0]), samples_at_once=20), *crowded)
+    assert held[:5] == [15, 5, 10, 5, 5]  # the start-up: all, the first, the other two, each of them
+    for path, other in zip(got, expected, strict=True):
+        torch.testing.assert_close(path, other, rtol=0, atol=1e-12)
+
+
+def test_one_run_that_has_no_room_says_so(labelled, monkeypatch):
+    def full(*_):
+        raise NoRoom("the device has no memory")
+
+    monkeypatch.setattr(VectorEngine, "_play", full)
+    run = begin(labelled, FedAMD(**SMALL))
+    with pytest.raises(FedamdError, match="no memory"):
+        finished(VectorEngine(oracle(run), samples_at_once=20), run)
 
 
 def test_micro_batches_bound_what_one_call_sees(labelled):

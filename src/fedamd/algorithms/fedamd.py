@@ -73,7 +73,8 @@ def mine(task: Task, batches: Sequence[Batch], grad: Gradient) -> Reply:
     g = task.bullseye
     for batch in batches:
         g = grad.corrected(g, x, previous, batch)
-        previous, x = x, x - task.eta_l * g
+        previous = x  # two steps: the one before is forgotten first, which in a stack of large models is much
+        x = x - task.eta_l * g
     return Reply(delta=task.x - x)
 
 

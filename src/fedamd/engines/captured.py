@@ -72,15 +72,14 @@ class CapturedOracle:
         """∇f(x; B) and f(x; B)."""
         self._loaded(x)
         gradient, loss = self._replayed(batch)
-        return self._whole(gradient.clone(), torch.zeros_like, x), loss.clone()
+        return self._whole(gradient, torch.zeros_like, x), loss.clone()
 
     def difference(self, x: Tensor, previous: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """∇f(x; B) − ∇f(previous; B) and f(x; B)."""
-        self._loaded(x)
-        gradient, loss = (result.clone() for result in self._replayed(batch))
+        difference, loss = self.gradient(x, batch)
         self._loaded(previous)
-        gradient -= self._replayed(batch)[0]
-        return self._whole(gradient, torch.zeros_like, x), loss
+        self._subtract(self._replayed(batch)[0], difference)
+        return difference, loss
 
     def corrected(self, g: Tensor, x: Tensor, previous: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """g − ∇f(previous; B) + ∇f(x; B) and f(x; B)."""
@@ -99,7 +98,7 @@ class CapturedOracle:
             gradient, loss = self._replayed(batch)
             current.addcmul_(eta, gradient, value=-1)
             losses.append(loss.clone())
-        return self._whole(current.clone(), torch.clone, x), losses
+        return self._whole(current, torch.clone, x), losses
 
     def loss(self, x: Tensor, batch: Batch) -> Tensor:
         """f(x; B) alone."""
@@ -116,12 +115,19 @@ class CapturedOracle:
         return place
 
     def _whole(self, results: Tensor, others: Callable[..., Tensor], x: Tensor) -> Tensor:
-        """What belongs to all parameters: to those that are not packed, what `others` makes of the models."""
+        """A copy for all parameters: for those that are not packed, what `others` makes of the models."""
         if self._packing is None:
-            return results
+            return results.clone()
         whole = others(x, memory_format=torch.contiguous_format)
         self._packing.unpack(results, whole)
         return whole
+
+    def _subtract(self, results: Tensor, whole: Tensor) -> None:
+        """Take them off the parameters they belong to."""
+        if self._packing is None:
+            whole -= results
+        else:
+            self._packing.subtract(results, whole)
 
     def _replayed(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Gradients and losses of the loaded models where the graph leaves them: the next call overwrites them."""

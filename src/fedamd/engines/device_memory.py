@@ -10,6 +10,10 @@ from fedamd.errors import FedamdError
 T = TypeVar("T")
 
 
+class NoRoom(FedamdError):
+    """The device has no memory for something, with all room made that can be."""
+
+
 def is_full(error: Exception) -> bool:
     """Whether the device had no memory left; a CUDA graph says so with an error of another type than PyTorch does."""
     return isinstance(error, torch.OutOfMemoryError) or (
@@ -31,4 +35,4 @@ def with_room(compute: Callable[[], T], make_room: Callable[[], None], runs: int
         if not is_full(error):
             raise
         fewer = f"; {runs} runs share it: take fewer at a time" if runs > 1 else ""
-        raise FedamdError(f"the device has no memory for what clients hold and are sent{fewer} ({error})") from error
+        raise NoRoom(f"the device has no memory for what clients hold and are sent{fewer} ({error})") from error

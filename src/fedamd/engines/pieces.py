@@ -50,12 +50,17 @@ def in_pieces(
         part = pieces[start : start + at_once]
         ranks, owners = (upload(list(column), cut.samples.device) for column in zip(*part, strict=True))
         everyone = [row for _, row in part] == list(range(rows))
-        own = points if everyone else [point[owners] for point in points]
+        own = points if everyone else [_rows(point, owners) for point in points]
         results = compute(*own, Batch(*(values[owners, ranks] for values in columns)))
         totals = totals or tuple(result.new_zeros(rows, *result.shape[1:]) for result in results)
         _add(totals, results, part)
         del own, results  # before there are the next ones
     return totals
+
+
+def _rows(stack: Tensor, which: Tensor) -> Tensor:
+    """These rows; where all rows are one and the same, without a copy."""
+    return stack[:1].expand(len(which), -1) if stack.stride(0) == 0 else stack[which]
 
 
 def _add(totals: Sequence[Tensor], results: Sequence[Tensor], part: Sequence[tuple[int, int]]) -> None:

@@ -23,7 +23,7 @@ from torch import Tensor
 from fedamd.algorithms.base import Answers, Order, Replies, Role
 from fedamd.engines.base import Engine, Request, accepted, like_x
 from fedamd.engines.captured import MOST_GRAPHS, CapturedOracle, recorded, rounded_up
-from fedamd.engines.device_memory import is_full, with_room
+from fedamd.engines.device_memory import NoRoom, is_full, with_room
 from fedamd.engines.loop import play
 from fedamd.engines.pieces import PIECE
 from fedamd.engines.stack import Assembly, Stack, StackedReplies, play_stacked, stack_orders
@@ -93,11 +93,28 @@ class VectorEngine(Engine):
         return nullcontext() if self._threads is None else _one_thread()
 
     def _execute(self, requests: Sequence[Request]) -> list[Answers]:
-        answers: list[dict[str, Replies]] = [{} for _ in requests]
-        groups = _merge(requests, apart=not self._oracle.exact_in_batch)
+        groups, samples_at_once = _merge(requests, apart=not self._oracle.exact_in_batch), self._samples_at_once
+        try:
+            outcomes = self._outcomes(requests, groups)
+        except NoRoom:
+            if len(requests) == 1:
+                raise
+        else:
+            return self._accepted(requests, groups, outcomes)
+        self._make_room()
+        self._samples_at_once = samples_at_once  # it was not the samples of a call that were too many
+        middle = len(requests) // 2
+        return [*self._execute(requests[:middle]), *self._execute(requests[middle:])]
+
+    def _outcomes(self, requests: Sequence[Request], groups: Sequence[_Group]) -> list[StackedReplies]:
         stacks = with_room(lambda: [self._stack(requests, group) for group in groups], self._make_room, len(requests))
         self._rows = sum(map(len, stacks))
-        outcomes = self._play([group[0][1].role for group in groups], stacks)
+        return self._play([group[0][1].role for group in groups], stacks)
+
+    def _accepted(
+        self, requests: Sequence[Request], groups: Sequence[_Group], outcomes: Sequence[StackedReplies]
+    ) -> list[Answers]:
+        answers: list[dict[str, Replies]] = [{} for _ in requests]
         for group, outcome, finite in zip(groups, outcomes, _finite(outcomes), strict=True):
             for (index, order), part, fine in _divided(group, outcome, finite):
                 taken = (part.values, part.memory, part.losses, part.bits, fine)
@@ -172,18 +189,20 @@ class VectorEngine(Engine):
 
     def _play_in_memory(self, chunk: "_Chunk", oracle: Oracle) -> None:
         """Play a chunk and put its outcome in its place; in halves where the device has no memory for it."""
+        rows = chunk.stop - chunk.start
         try:
-            chunk.assembly.put(chunk.start, self._play_chunk(chunk, oracle))
-            return
+            outcome = self._play_chunk(chunk, oracle)
         except RuntimeError as error:
             if not is_full(error):
                 raise
-            rows = chunk.stop - chunk.start
             if rows == 1:
-                raise FedamdError(
+                raise NoRoom(
                     f"the device has no memory for one client of a model with {self._oracle.dimension:,} parameters on "
                     f"{chunk.stack.widest} samples at once; set micro_batch to a smaller number ({error})"
                 ) from error
+        else:
+            with_room(lambda: chunk.assembly.put(chunk.start, outcome), self._make_room, 1)
+            return
         self._make_room()
         self._samples_at_once = max(1, rows // 2 * chunk.stack.widest)
         middle = chunk.start + rows // 2

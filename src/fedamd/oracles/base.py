@@ -53,6 +53,10 @@ class Packing(Protocol):
         """Put what is packed into its places in (N, d); the other places stay as they are."""
         ...
 
+    def subtract(self, packed: Tensor, out: Tensor) -> None:
+        """Take what is packed off the numbers in its places in (N, d)."""
+        ...
+
 
 @runtime_checkable
 class PackedOracle(Protocol):

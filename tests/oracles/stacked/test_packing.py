@@ -28,3 +28,6 @@ def test_what_is_packed_comes_back_and_nothing_else_changes() -> None:
     live = out >= 0
     assert torch.equal(out[live], x[live])
     assert live.sum(1).tolist() == [13, 13]
+    packing.subtract(packed, out)
+    assert out.unique().tolist() == [-1.0, 0.0]
+    assert torch.equal(out == 0, live)

@@ -57,6 +57,11 @@ class LivePacking:
         for part, whole, values in self._pairs(out, packed):
             part.of_whole(whole).copy_(values)
 
+    def subtract(self, packed: Tensor, out: Tensor) -> None:
+        """Take what is packed off the numbers in its places in (N, d)."""
+        for part, whole, values in self._pairs(out, packed):
+            part.of_whole(whole).sub_(values)
+
     def _pairs(self, whole: Tensor, packed: Tensor) -> list[tuple[_Part, Tensor, Tensor]]:
         """Every part with its numbers in a stack, and in the packed one as they are shaped there."""
         wholes = whole.split_with_sizes([math.prod(part.shape) for part in self._parts], 1)
