@@ -25,14 +25,14 @@ import torch
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
+from fedamd import triton_here
 from fedamd.data.base import Dataset
 from fedamd.engines.captured import CapturedOracle
 from fedamd.engines.precise import precisely
 from fedamd.models.images import ResNet18
 from fedamd.oracles.autograd import AutogradOracle
 from fedamd.oracles.base import Batch
-from fedamd.oracles.stacked.compilation import compile_graph_kernels
-from fedamd.oracles.stacked.convolution import Geometry
+from fedamd.oracles.stacked.compilation import compile_graph_kernels, compile_sample_kernels
 from fedamd.oracles.stacked.graph import Network
 from fedamd.oracles.stacked.graph_oracle import GraphOracle
 
@@ -76,6 +76,10 @@ def milliseconds(call: Callable[[], object], repeats: int = 15) -> float:
     return statistics.median(times[1:])
 
 
+def sample_kernels(data: Dataset) -> object:
+    return compile_sample_kernels(data.inputs, data.classes, BATCH).wait()
+
+
 def first_call(model: nn.Module, data: Dataset) -> GraphOracle:
     """What a process waits for before its first gradient, step by step."""
     stages: dict[str, float] = {}
@@ -97,10 +101,9 @@ def first_call(model: nn.Module, data: Dataset) -> GraphOracle:
 
     triton.knobs.compilation.listener = listen
     stage("tracing", lambda: Network(model, (3, 32, 32)))
-    image = torch.zeros(1, 1, 2, 2, 2, device=CUDA)
-    stage("a first kernel", lambda: Geometry((1, 2, 2), 1, (2, 2)).unfold(image))
-    stage("the others", lambda: compile_graph_kernels(data.inputs, 10))
-    stage("once more", lambda: compile_graph_kernels(data.inputs, 10))
+    stage("a first kernel", lambda: triton_here.begin(CUDA).result())
+    stage("the others", lambda: [compile_graph_kernels(data.inputs).wait(), sample_kernels(data)])
+    stage("once more", lambda: [compile_graph_kernels(data.inputs).wait(), sample_kernels(data)])
     oracle = stage("an oracle", lambda: GraphOracle(model, data))
     stage("a gradient", lambda: oracle.gradient(stack(model, 10), draw(10)))
     print("first call: " + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in stages.items()))

@@ -122,9 +122,9 @@ def time_workload(work: Workload, data: Dataset, rounds: int | None, device: str
         settings["partition"] = {"name": "classes", "classes_per_client": work.classes_per_client}
     method = FedAvg(eta_l=work.eta_l, steps=work.steps, small_batch=work.batch)
     experiment = build_experiment(load_config(settings), dataset=data, algorithm=method)
-    resolved = choose_engine("auto", "auto", experiment.model, experiment.dataset)
     ends: list[float] = []
     begun = time.perf_counter()
+    resolved = choose_engine("auto", "auto", experiment.model, experiment.dataset, batch=work.batch)
     clock = as_sinks(lambda *_: ends.append(time.perf_counter() - begun))
     Session([Run(experiment)], resolved.engine, clock).run()
     seconds = ends[-1]

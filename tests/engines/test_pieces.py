@@ -5,7 +5,7 @@ import torch
 from fedamd.data.base import Dataset
 from fedamd.data.partition import Dirichlet
 from fedamd.engines.captured import rounded_up
-from fedamd.engines.pieces import PIECE, Cut, in_pieces, plan
+from fedamd.engines.pieces import PIECE, WIDEST, Cut, in_pieces, plan, usual_length
 
 
 def test_all_first_pieces_come_before_all_second_ones():
@@ -35,3 +35,7 @@ def test_unequal_clients_cost_a_quarter_more_at_most_and_few_shapes():
         computed, real = computed + rows * PIECE, real + sum(lengths)
     assert computed <= 1.25 * real
     assert len(shapes) <= 12
+
+
+def test_an_oracle_gets_pieces_of_what_is_wide() -> None:
+    assert [usual_length(asked) for asked in (1, WIDEST, WIDEST + 1, "full")] == [1, WIDEST, PIECE, PIECE]

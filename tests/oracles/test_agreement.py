@@ -41,6 +41,21 @@ def test_what_computes_the_model_agrees(dtype: torch.dtype) -> None:
     assert disagreement(AutogradOracle(model, data), model, data) is None
 
 
+def test_batches_are_as_long_as_the_oracle_expects() -> None:
+    """On samples that count as before."""
+    torch.manual_seed(0)
+    model, data = LeNet5(1, 16, 16, 4), images()
+    widths: set[int] = set()
+
+    class Curious(StackedOracle):
+        def gradient(self, x: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+            widths.add(batch.samples.shape[-1])
+            return super().gradient(x, batch)
+
+    assert disagreement(Curious(model, data), model, data, 21) is None
+    assert widths == {21}
+
+
 def test_what_computes_something_else_does_not() -> None:
     torch.manual_seed(0)
     model, data = LeNet5(1, 16, 16, 4), images()

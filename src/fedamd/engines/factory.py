@@ -6,9 +6,11 @@ from typing import Any
 
 from torch import nn
 
+from fedamd.algorithms.base import Size
 from fedamd.data.base import Dataset
 from fedamd.engines.base import Engine
 from fedamd.engines.loop import LoopEngine
+from fedamd.engines.pieces import usual_length
 from fedamd.engines.precise import STRICT, PreciseEngine, check_precision, precisely
 from fedamd.engines.vector import VectorEngine
 from fedamd.errors import FedamdError
@@ -65,11 +67,12 @@ def choose_engine(
     dataset: Dataset,
     micro_batch: int | None = None,
     precision: str = STRICT,
+    batch: Size = "full",
 ) -> ResolvedEngine:
     """The engine over the oracle, by name or as objects; "auto" takes the fastest that can run the model.
 
     An engine given as an object has its oracle already. An oracle given as an object is taken at its word: only those
-    that are chosen or named are compared with autograd.
+    that are chosen or named are compared with autograd. `batch` is what most gradients are asked for on.
     """
     if not isinstance(engine, str):
         return ResolvedEngine(engine, type(engine).__name__)
@@ -78,7 +81,7 @@ def choose_engine(
     if precision == "bf16" and isinstance(oracle, str):
         oracle = _for_autocast(oracle, passed_over)
     with precisely(STRICT, device):
-        made = _oracle(oracle, model, dataset, passed_over) if isinstance(oracle, str) else oracle
+        made = _oracle(oracle, model, dataset, passed_over, batch) if isinstance(oracle, str) else oracle
         name = _engine_name(engine, made, dataset)
     plain = (
         LoopEngine(made, micro_batch)
@@ -108,13 +111,15 @@ def _engine_name(name: str, oracle: Oracle, dataset: Dataset) -> str:
     return name
 
 
-def _oracle(name: str, model: nn.Module, dataset: Dataset, passed_over: dict[str, str]) -> Oracle:
+def _oracle(name: str, model: nn.Module, dataset: Dataset, passed_over: dict[str, str], batch: Size) -> Oracle:
     """The oracle of this name, or the fastest that can; what was passed over is noted with its reason."""
     kind = _fastest(model, dataset, passed_over) if name == AUTO else ORACLES.find(name, "oracle")
     if name != AUTO and (reason := kind.unavailable() or kind.unsupported(model, dataset)):
         raise FedamdError(f"oracle = {name} cannot be used here: {reason}; use oracle = autograd")
     made = kind(model, dataset)
-    if kind is AutogradOracle or (difference := disagreement(made, model, dataset)) is None:
+    length = usual_length(batch) if dataset.inputs.is_cuda else 0  # on a CPU any is as good as another
+    made.expect(length)
+    if kind is AutogradOracle or (difference := disagreement(made, model, dataset, length)) is None:
         return made
     log.warning("the oracle %s does not compute this model: %s; using autograd", kind.name, difference)
     passed_over[kind.name] = difference

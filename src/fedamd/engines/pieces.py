@@ -12,6 +12,7 @@ from itertools import groupby
 from torch import Tensor
 from torch.nn import functional
 
+from fedamd.algorithms.base import Size
 from fedamd.oracles.base import Batch
 from fedamd.transfer import upload
 
@@ -25,6 +26,11 @@ class Cut(Batch):
 
     lengths: tuple[int, ...]  # how many samples of each row are real: the first ones
     piece: int
+
+
+def usual_length(asked: Size) -> int:
+    """Of the batches an oracle gets on a GPU where so many samples are asked for."""
+    return PIECE if asked == "full" or asked > WIDEST else asked
 
 
 def widened(values: Tensor, width: int) -> Tensor:

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 from torch.utils.weak import WeakIdKeyDictionary
 
 from fedamd.data.base import Dataset
@@ -28,19 +29,22 @@ _TIMES = 4  # as far off as autograd in the same precision
 _seen: Any = WeakIdKeyDictionary()  # inputs → (oracle, model) → the answer: runs of a sweep share both
 
 
-def disagreement(oracle: Oracle, model: nn.Module, dataset: Dataset) -> str | None:
-    """How the oracle's gradient differs from the model's at its initial parameters; None if it does not."""
+def disagreement(oracle: Oracle, model: nn.Module, dataset: Dataset, length: int = 0) -> str | None:
+    """How the oracle's gradient differs from the model's at its initial parameters; None if it does not.
+
+    Its batches are filled up to the length it expects, with samples of no weight.
+    """
     if not len(dataset.inputs):
         return None
     answers = _seen.setdefault(dataset.inputs, {})
     key = (type(oracle), type(model), repr(model), flat_parameters(model).dtype)
     if key not in answers:
-        answers[key] = _compared(oracle, model, dataset)
+        answers[key] = _compared(oracle, model, dataset, max(0, length - _SAMPLES))
     answer: str | None = answers[key]
     return answer
 
 
-def _compared(oracle: Oracle, model: nn.Module, dataset: Dataset) -> str | None:
+def _compared(oracle: Oracle, model: nn.Module, dataset: Dataset, padding: int) -> str | None:
     x = flat_parameters(model)
     batches = _spread_out(len(dataset.inputs)).to(x.device)
     reference = AutogradOracle(deepcopy(model).double(), _excerpt(dataset, batches))
@@ -48,16 +52,12 @@ def _compared(oracle: Oracle, model: nn.Module, dataset: Dataset) -> str | None:
     places = torch.arange(batches.numel(), device=x.device).view_as(batches)
     keys = places if reference.keyed else None  # of the masks of dropout: any will do that are the same for both
 
-    def one_by_one(oracle: Oracle, x: Tensor, samples: Tensor) -> list[tuple[Tensor, Tensor]]:
-        own = weights.to(x.dtype)
-        rows = [Batch(samples[i], own[i], None if keys is None else keys[i]) for i in range(_BATCHES)]
-        return [oracle.gradient(x, row) for row in rows]
-
-    expected = one_by_one(reference, x.double(), places)
-    usual = _distances(one_by_one(AutogradOracle(model, dataset), x, batches), expected)
+    expected = _one_by_one(reference, x.double(), Batch(places, weights, keys))
+    stack = Batch(batches, weights, keys)
+    usual = _distances(_one_by_one(AutogradOracle(model, dataset), x, stack), expected)
+    stack = _filled_up(stack, padding)
     try:
-        alone = one_by_one(oracle, x, batches)
-        stack = Batch(batches, weights, keys)
+        alone = _one_by_one(oracle, x, stack)
         stacked = () if oracle.cannot_stack() else oracle.gradient(x.expand(_BATCHES, -1), stack)
     except RuntimeError as error:  # kernels that do not run here
         return f"it fails ({str(error).strip().splitlines()[0]})"
@@ -67,6 +67,18 @@ def _compared(oracle: Oracle, model: nn.Module, dataset: Dataset) -> str | None:
         if len(wrong) > 1:
             return f"its gradient is {wrong[0]:.1%} off autograd's in float64"
     return None
+
+
+def _one_by_one(oracle: Oracle, x: Tensor, stack: Batch) -> list[tuple[Tensor, Tensor]]:
+    keys, weights = stack.keys, stack.weights.to(x.dtype)
+    rows = [Batch(stack.samples[i], weights[i], None if keys is None else keys[i]) for i in range(_BATCHES)]
+    return [oracle.gradient(x, row) for row in rows]
+
+
+def _filled_up(stack: Batch, padding: int) -> Batch:
+    """With so many samples of no weight in every row."""
+    keys = None if stack.keys is None else pad(stack.keys, (0, padding))
+    return Batch(pad(stack.samples, (0, padding)), pad(stack.weights, (0, padding)), keys)
 
 
 def _distances(answers: Sequence[Sequence[Tensor]], expected: Sequence[Sequence[Tensor]]) -> list[float]:

@@ -103,6 +103,10 @@ class Oracle(Protocol):
         """Why a stack of models fails though one model works; None if it does not."""
         return None
 
+    def expect(self, length: int) -> None:  # noqa: ARG002
+        """Most batches will be of this length: what has to be prepared for that may begin, beside what comes next."""
+        return
+
     def workers(self) -> Sequence["Oracle"]:
         """One like this for each thread that may play clients beside others; none if a call uses the whole device."""
         return ()

@@ -198,6 +198,7 @@ def resolve_engine(
         experiment.dataset,
         config.micro_batch,
         config.precision,
+        getattr(experiment.algorithm, "small_batch", "full"),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fedamd import draw, models
+from fedamd import draw, models, triton_here
 from fedamd.algorithms.base import Algorithm, Federation
 from fedamd.algorithms.over_rounds import Factor, at_round, check_scheduled
 from fedamd.data import SOURCES, load
@@ -111,6 +111,7 @@ def build_experiment(
     config = config.told(given_sections(dataset, model, algorithm))
     dtype = getattr(torch, config.dtype)
     device = _device(config.device)
+    triton_here.begin(device)  # while data are read
     data = load_data(config, device, dtype) if dataset is None else check_given(dataset).to(device, dtype)
     config = _for_this_many(config, data)
     clients, tests = share_out(config, data), data.client_tests

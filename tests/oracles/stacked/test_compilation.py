@@ -16,7 +16,9 @@ Kernels = Callable[[str], ModuleType]
 def test_every_call_fits(kernels: Kernels, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kernels("triton_columns")
     monkeypatch.setattr(compilation, "THREADS", 1)  # Triton's interpreter is for one thread
-    assert compilation.compile_graph_kernels(torch.ones(3, 1, 2, 2, device=device), 3) == []
+    rows = torch.ones(3, 1, 2, 2, device=device)
+    assert compilation.compile_graph_kernels(rows).wait() == []
+    assert compilation.compile_sample_kernels(rows, 3, 5).wait() == []
 
 
 def test_every_layer_is_called_both_ways(kernels: Kernels, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,16 +37,16 @@ def test_every_layer_is_called_both_ways(kernels: Kernels, device: str, monkeypa
     ):
         monkeypatch.setattr(module, name, _recorded(name, getattr(module, name), called))
     for user in (convolution, products):
-        monkeypatch.setattr(user, "has_kernels", lambda _: True)
+        monkeypatch.setattr(user, "has_kernels", lambda values: values.dtype == torch.float32)
     blocks = [convolution.ConvReLUPool(convolution.Geometry(image, 2, (2, 2))) for image in ((1, 8, 7), (2, 3, 3))]
     layers: list[Layer] = [*blocks, Flatten((2,)), LinearLayer(2, 3), ReLU((3,))]
     rows = torch.ones(4, 1, 8, 7, device=device)
-    assert compilation.compile_layer_kernels(layers, rows, 5, backwards=True) == []
-    there, back = called[:5], called[5:]
-    assert there == ["gather", "forward", "forward", "product", "cross_entropy"]
+    assert compilation.compile_layer_kernels(layers, rows, 5, backwards=True).wait() == []
+    back, there = called[:6], called[6:]
     assert back == ["input_gradient", "product", "weight_gradient", "weight_gradient", "product", "row_sums"]
+    assert there == ["forward", "forward", "product", "cross_entropy", "gather"]
     called.clear()
-    assert compilation.compile_layer_kernels(layers, rows, 5, backwards=False) == []
+    assert compilation.compile_layer_kernels(layers, rows, 5, backwards=False).wait() == []
     assert called == there
 
 
@@ -54,12 +56,13 @@ class Failing(Flatten):
 
 
 def test_what_goes_wrong_is_returned(kernels: Kernels, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A layer that fails has no outputs, and so nothing to go back from either."""
+    """The other kernels are compiled all the same."""
     kernels("triton_samples")
     monkeypatch.setattr(compilation, "THREADS", 1)
     layers: list[Layer] = [Failing((4,)), LinearLayer(4, 3)]
-    errors = compilation.compile_layer_kernels(layers, torch.ones(4, 1, 2, 2, device=device), 5, backwards=True)
-    assert [type(error) for error in errors] == [RuntimeError, KeyError]
+    compiled = compilation.compile_layer_kernels(layers, torch.ones(4, 1, 2, 2, device=device), 5, backwards=True)
+    (error,) = compiled.wait()
+    assert str(error) == "not with 1 models on torch.Size([1, 1, 2, 2, 5])"
 
 
 def _recorded(name: str, function: Callable[..., object], called: list[str]) -> Callable[..., object]:

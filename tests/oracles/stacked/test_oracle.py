@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from fedamd.errors import FedamdError
 from fedamd.oracles.base import Batch
 from fedamd.oracles.stacked import convolution, products
 from fedamd.oracles.stacked import oracle as stacked
+from fedamd.oracles.stacked.compilation import Compilation
 from fedamd.oracles.stacked.oracle import StackedOracle, unsupported
 
 Kernels = Callable[[str], ModuleType]
@@ -235,7 +237,11 @@ def test_kernels_are_compiled_once_for_a_length_and_never_into_a_graph(monkeypat
     oracle = StackedOracle(model, data)
     compiled: list[tuple[int, bool]] = []
     recording = True
-    monkeypatch.setattr(stacked, "compile_layer_kernels", lambda _, __, *work: compiled.append(work))
+
+    def compile_layer_kernels(_: object, rows: Tensor, *work: Any) -> Compilation:
+        return Compilation([lambda: compiled.append(work)], rows)
+
+    monkeypatch.setattr(stacked, "compile_layer_kernels", compile_layer_kernels)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: recording)
     x, batch = draw(oracle, 2, torch.float32)
     oracle.gradient(x, batch)
@@ -249,6 +255,9 @@ def test_kernels_are_compiled_once_for_a_length_and_never_into_a_graph(monkeypat
         oracle.gradient(x, batch)
         oracle.evaluate(x)
     assert compiled == [(6, True), (16, False)]
+    oracle.expect(5)  # the evaluation's are there
+    oracle.gradient(x, batch)
+    assert compiled[2:] == [(5, True)]
 
 
 @pytest.mark.parametrize(

@@ -1,105 +1,125 @@
-"""The Triton kernels of a network, compiled side by side: one after the other, that takes seconds.
+"""The Triton kernels of a network, compiled side by side and beside what comes next: one by one, that takes seconds.
 
-A kernel is compiled by a call. What goes wrong in one is returned rather than raised: kernels that cannot run here fail
-again, and are told of, where they are needed.
+A kernel is compiled by a call, on zeros. What goes wrong in one is returned rather than raised: kernels that cannot run
+here fail again, and are told of, where they are needed.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 
 import torch
 from torch import Tensor
 
+from fedamd import triton_here
 from fedamd.oracles.stacked.convolution import Geometry
 from fedamd.oracles.stacked.layers import Layer, Saved
 
-THREADS = 8
-USUAL = 64  # samples of a batch: the kernel of losses serves as many as up to the next power of two
+THREADS = 16
 
 
-def compile_layer_kernels(layers: Sequence[Layer], rows: Tensor, length: int, backwards: bool) -> list[BaseException]:
-    """Call every layer's kernels once, for one model and a batch of this length; `rows` are the samples."""
-    from fedamd.oracles.stacked import triton_samples
+class Compilation:
+    """Calls made where `like` is, each in a thread of its own if there are so many, in this order."""
 
+    def __init__(self, calls: Sequence[Callable[[], object]], like: Tensor) -> None:
+        begun = triton_here.begin(like.device)
+
+        def there(call: Callable[[], object]) -> None:
+            wait([begun])
+            with torch.cuda.device_of(like):  # type: ignore[no-untyped-call]
+                call()
+
+        threads = ThreadPoolExecutor(THREADS, "compilation")
+        self._calls: list[Future[None]] = [threads.submit(there, call) for call in calls]
+        threads.shutdown(wait=False)
+
+    def wait(self) -> list[BaseException]:
+        """What went wrong, when all is done."""
+        return [error for call in self._calls if (error := call.exception()) is not None]
+
+
+def compile_layer_kernels(layers: Sequence[Layer], rows: Tensor, length: int, backwards: bool) -> Compilation:
+    """Every layer's kernels, for a batch of this length; `rows` are the samples."""
     shapes = [rows.shape[1:], *(layer.shape for layer in layers)]
     sizes = [layer.size for layer in layers]
-    outcomes: dict[int, tuple[Tensor, Saved]] = {}
 
     def own(number: int) -> Tensor:  # among the other layers' parameters, as it will be
         return rows.new_zeros(1, sum(sizes)).split_with_sizes(sizes, 1)[number]
 
-    def numbers() -> Tensor:
-        return torch.zeros(1, length, dtype=torch.int64, device=rows.device)
-
     def forward(number: int) -> None:
-        outcome = layers[number].forward(own(number), rows.new_zeros(1, *shapes[number], length))
-        if backwards:
-            outcomes[number] = outcome
+        layers[number].forward(own(number), rows.new_zeros(1, *shapes[number], length))
 
-    def loss() -> None:
-        logits, weights = rows.new_zeros(1, *shapes[-1], length), rows.new_zeros(1, length)
-        triton_samples.cross_entropy(logits, numbers()[0], numbers(), weights)
+    def left(number: int) -> tuple[Tensor, Saved]:
+        """Outputs, and what the backward pass needs, in the shapes that one sample has on the CPU, in float64: there
+        are no kernels for that, so nothing waits for those of the forward pass."""
+        alone = torch.zeros(1, *shapes[number], 1, dtype=torch.float64, device="cpu")
+        outputs, saved = layers[number].forward(alone.new_zeros(1, sizes[number]), alone)
+
+        def batch(values: Tensor) -> Tensor:
+            dtype = rows.dtype if values.is_floating_point() else values.dtype
+            return rows.new_zeros(*values.shape[:-1], length, dtype=dtype)
+
+        return batch(outputs), tuple(map(batch, saved))
 
     def backward(number: int) -> None:
-        outputs, saved = outcomes[number]
-        layers[number].backward(own(number), saved, torch.zeros_like(outputs), own(number))
+        upstream, saved = left(number)
+        layers[number].backward(own(number), saved, upstream, own(number))
 
     def input_gradient(number: int) -> None:
-        outputs, saved = outcomes[number]
-        layers[number].input_gradient(own(number), saved, torch.zeros_like(outputs))
+        upstream, saved = left(number)
+        layers[number].input_gradient(own(number), saved, upstream)
 
     every = range(len(layers))
     first = next(number for number in every if sizes[number])  # no gradient goes further back
-    stages: list[list[Callable[[], object]]] = [
-        [lambda: triton_samples.gather(rows, numbers())],
-        [*(partial(forward, number) for number in every), loss],
-    ]
-    if backwards:
+    calls: list[Callable[[], object]] = [partial(forward, number) for number in every]
+    if backwards:  # the longest first
         passed = [partial(input_gradient, number) for number in every if number > first]
-        stages.append([*passed, *(partial(backward, number) for number in every)])
-    return _in_stages(stages, rows)
+        calls = [*passed, *(partial(backward, number) for number in every if sizes[number]), *calls]
+    return Compilation([*calls, *_sample_kernels(rows, shapes[-1][0], length)], rows)
 
 
-def compile_graph_kernels(rows: Tensor, classes: int) -> list[BaseException]:
-    """Call every kernel of networks that are graphs once, on the smallest of images; `rows` are the samples."""
+def compile_sample_kernels(rows: Tensor, classes: int, length: int) -> Compilation:
+    """Those where a network meets its samples, which `rows` are, for a batch of this length."""
+    return Compilation(_sample_kernels(rows, classes, length), rows)
+
+
+def _sample_kernels(rows: Tensor, classes: int, length: int) -> Sequence[Callable[[], object]]:
+    from fedamd.oracles.stacked import triton_samples
+
+    def numbers() -> Tensor:
+        return torch.zeros(1, length, dtype=torch.int64, device=rows.device)
+
+    def loss() -> None:
+        logits, weights = rows.new_zeros(1, classes, length), rows.new_zeros(1, length)
+        triton_samples.cross_entropy(logits, numbers()[0], numbers(), weights)
+
+    return [loss, lambda: triton_samples.gather(rows, numbers())]
+
+
+def compile_graph_kernels(rows: Tensor) -> Compilation:
+    """Every other kernel of networks that are graphs, on the smallest of images like `rows`."""
     from fedamd.oracles.stacked import triton_columns as columns
     from fedamd.oracles.stacked import triton_group_norm as norm
-    from fedamd.oracles.stacked import triton_samples as samples
 
     everywhere, geometry = Geometry((1, 2, 2), 1, (2, 2)), Geometry((1, 2, 2), 1, (2, 2), (2, 2))
-    images = rows.new_zeros(1, *geometry.inputs, 2)
-    outputs, code = rows.new_zeros(1, *geometry.outputs, 2), rows.new_zeros(1, *geometry.outputs, 2, dtype=torch.uint8)
-    weight, unfolded, group = rows.new_ones(1, 1), rows.new_zeros(1, 4, 2), rows.new_zeros(1, 1, 2)
-    kept = norm.Kept(images, images, group, group, rectified=True)
-    numbers = torch.zeros(1, USUAL, dtype=torch.int64, device=rows.device)
-    logits, weights = rows.new_zeros(1, classes, USUAL), rows.new_zeros(1, USUAL)
-    calls = [
-        lambda: columns.unfold(images, geometry),
-        lambda: norm.forward(images, weight, weight, 1, 1e-5, None, True),
-        lambda: norm.input_gradient(kept, weight, images, 1, False),
-        lambda: norm.parameter_gradient(kept, images, weight, weight, 1),
-        lambda: columns.fold(unfolded, geometry, 2),
-        lambda: columns.fold(unfolded, everywhere, 2),
-        lambda: columns.largest(images, geometry),
-        lambda: columns.largest_back(outputs, code, geometry),
-        lambda: samples.gather(rows, numbers[:, :2].contiguous()),
-        lambda: samples.cross_entropy(logits, numbers[0], numbers, weights),
+
+    def images(*shape: int, dtype: torch.dtype = rows.dtype) -> Tensor:
+        return rows.new_zeros(1, *shape, 2, dtype=dtype)
+
+    def kept() -> norm.Kept:
+        return norm.Kept(images(1, 2, 2), images(1, 2, 2), images(1), images(1), rectified=True)
+
+    def weight() -> Tensor:
+        return rows.new_ones(1, 1)
+
+    calls: list[Callable[[], object]] = [  # the longest first
+        lambda: norm.forward(images(1, 2, 2), weight(), weight(), 1, 1e-5, None, True),
+        lambda: norm.input_gradient(kept(), weight(), images(1, 2, 2), 1, False),
+        lambda: columns.fold(images(4), everywhere, 2),
+        lambda: columns.fold(images(4), geometry, 2),
+        lambda: columns.largest_back(images(1, 1, 1), images(1, 1, 1, dtype=torch.uint8), geometry),
+        lambda: columns.largest(images(1, 2, 2), geometry),
+        lambda: norm.parameter_gradient(kept(), images(1, 2, 2), weight(), weight(), 1),
+        lambda: columns.unfold(images(1, 2, 2), geometry),
     ]
-    return _in_stages([calls[:1], calls[1:]], rows)  # the first loads what all of them need
-
-
-def _in_stages(stages: Sequence[Sequence[Callable[[], object]]], rows: Tensor) -> list[BaseException]:
-    """What went wrong in calls made where `rows` are: those of a stage side by side, one stage after another."""
-
-    def there(call: Callable[[], object]) -> None:
-        with torch.cuda.device_of(rows):  # type: ignore[no-untyped-call]
-            call()
-
-    errors = []
-    with ThreadPoolExecutor(THREADS) as threads:
-        for calls in stages:
-            futures = [threads.submit(there, call) for call in calls]
-            wait(futures)
-            errors += [error for future in futures if (error := future.exception()) is not None]
-    return errors
+    return Compilation(calls, rows)

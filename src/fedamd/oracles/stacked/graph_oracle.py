@@ -12,7 +12,7 @@ from fedamd.errors import FedamdError
 from fedamd.oracles.architecture import NotPlain, check_labels, check_plain, check_unaugmented
 from fedamd.oracles.autograd import AutogradOracle
 from fedamd.oracles.base import Batch
-from fedamd.oracles.stacked.compilation import compile_graph_kernels
+from fedamd.oracles.stacked.compilation import Compilation, compile_graph_kernels, compile_sample_kernels
 from fedamd.oracles.stacked.graph import Network
 from fedamd.oracles.stacked.kernels import has_kernels
 from fedamd.oracles.stacked.oracle import cross_entropy, gather
@@ -29,17 +29,18 @@ class GraphOracle(AutogradOracle):
     samples_at_once = 1 << 12
 
     def __init__(self, model: nn.Module, dataset: Dataset) -> None:
-        super().__init__(model, dataset)
         try:
             self._network = _network(model, dataset)
         except (NotPlain, FedamdError) as reason:
             raise FedamdError(
                 f"the graph oracle cannot run this model: {reason}; the autograd oracle takes any model"
             ) from reason
+        self._compiling: list[Compilation] = []
+        if has_kernels(dataset.inputs):
+            self._compiling.append(compile_graph_kernels(dataset.inputs))
+        super().__init__(model, dataset)
         shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
         self.packing = LivePacking(shapes, self._network.crops)
-        if has_kernels(dataset.inputs):
-            compile_graph_kernels(dataset.inputs, self._network.shape[0])
 
     @classmethod
     def unsupported(cls, model: nn.Module, dataset: Dataset) -> str | None:
@@ -53,6 +54,11 @@ class GraphOracle(AutogradOracle):
     def cannot_stack(self) -> str | None:
         """It is made for stacks."""
         return None
+
+    def expect(self, length: int) -> None:
+        """Two of the kernels are compiled for a length."""
+        if has_kernels(self._data.inputs):
+            self._compiling.append(compile_sample_kernels(self._data.inputs, self._network.shape[0], length))
 
     def gradient(self, x: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """∇f(x; B) and f(x; B)."""
@@ -68,6 +74,7 @@ class GraphOracle(AutogradOracle):
     @torch.no_grad()
     def gradient_into(self, out: Tensor, x: Tensor, batch: Batch) -> Tensor:
         """Put ∇f(x; B) of a packed stack where it is wanted, packed; f(x; B)."""
+        self._wait_for_kernels()
         parameters = self.packing.parameters(x)
         logits, kept = self._network.forward(parameters, gather(self._data.inputs, batch.samples))
         loss, upstream = cross_entropy(logits, self._data.targets, batch)
@@ -79,10 +86,16 @@ class GraphOracle(AutogradOracle):
         """f(x; B) alone: a forward pass."""
         if x.dim() == 1:
             return super().loss(x, batch)
+        self._wait_for_kernels()
         logits, _ = self._network.forward(
             self.packing.parameters(self._packed(x)), gather(self._data.inputs, batch.samples)
         )
         return cross_entropy(logits, self._data.targets, batch)[0]
+
+    def _wait_for_kernels(self) -> None:
+        """So that none is compiled twice, or while a CUDA graph is recorded."""
+        while self._compiling:
+            self._compiling.pop().wait()
 
     def _packed(self, x: Tensor) -> Tensor:
         packed = x.new_zeros(len(x), self.packing.size)

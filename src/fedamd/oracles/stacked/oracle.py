@@ -17,7 +17,7 @@ from fedamd.data.base import Dataset
 from fedamd.errors import FedamdError
 from fedamd.oracles.architecture import NotPlain, ShapedLayer, check_labels, check_unaugmented, pair, sequence
 from fedamd.oracles.base import Batch, Oracle
-from fedamd.oracles.stacked.compilation import compile_layer_kernels
+from fedamd.oracles.stacked.compilation import Compilation, compile_layer_kernels
 from fedamd.oracles.stacked.convolution import Conv, ConvReLUPool, Geometry
 from fedamd.oracles.stacked.kernels import has_kernels
 from fedamd.oracles.stacked.layers import Flatten, Layer, LinearLayer, MaxPool, ReLU, Saved, spread
@@ -63,7 +63,8 @@ class StackedOracle(Oracle):
         self.exact_in_batch = has_kernels(dataset.inputs)  # the library's products on a CPU are not
         self._data = dataset
         self._layers = _layers(sequence(model, shape))
-        self._compiled: set[tuple[int, bool]] = set()  # lengths of batches, and whether backwards too
+        self._begun: set[tuple[int, bool]] = set()  # lengths of batches with kernels, and whether backwards too
+        self._compiling: list[Compilation] = []
         self._sizes = [layer.size for layer in self._layers]
         numbers = [math.prod(extents) for extents in (shape, *(layer.shape for layer in self._layers))]
         self._peak = max(
@@ -75,6 +76,11 @@ class StackedOracle(Oracle):
     def dimension(self) -> int:
         """d, the number of parameters."""
         return sum(self._sizes)
+
+    def expect(self, length: int) -> None:
+        """Kernels are compiled for a length; that of the evaluation is known."""
+        self._begin(length, backwards=True)
+        self._begin(self._test_length(), backwards=False)
 
     def gradient(self, x: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """∇f(x; B) and f(x; B)."""
@@ -132,13 +138,18 @@ class StackedOracle(Oracle):
                 right[rows] += ((outputs.argmax(1) == targets[chunk.samples]) & (chunk.weights > 0)).sum(1)
         return loss, right.to(x.dtype) / len(targets)
 
+    def _begin(self, length: int, backwards: bool) -> None:
+        """With the kernels for batches of a new length."""
+        if (length, backwards) not in self._begun and has_kernels(self._data.inputs):
+            self._begun.add((length, backwards))
+            self._compiling.append(compile_layer_kernels(self._layers, self._data.inputs, length, backwards))
+
     def _compile(self, length: int, backwards: bool) -> None:
-        """Compile the kernels for batches of a new length, unless a CUDA graph is being recorded."""
-        work = (length, backwards)
-        if work in self._compiled or not has_kernels(self._data.inputs) or torch.cuda.is_current_stream_capturing():
-            return
-        self._compiled.add(work)
-        compile_layer_kernels(self._layers, self._data.inputs, length, backwards)
+        """What this length needs, and whatever is under way: next, a CUDA graph may be recorded, and none can then."""
+        if has_kernels(self._data.inputs) and not torch.cuda.is_current_stream_capturing():
+            self._begin(length, backwards)
+            while self._compiling:
+                self._compiling.pop().wait()
 
     def _outputs(self, x: Tensor, inputs: Tensor) -> Tensor:
         """The logits (N, classes, B)."""
