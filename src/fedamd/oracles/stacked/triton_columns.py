@@ -55,6 +55,20 @@ def _unfold(
             tl.store(out + (target + (i * taps_across + j) * size), values, mask=inside)
 
 
+@triton.jit
+def _add_three(
+    total, parts, source, reached, row, last_column, back, i, x, columns, taps_across, across, batch, size
+):  # fmt: skip
+    """What three windows next to each other brought back, in loads that are on their way together."""
+    for further in tl.static_range(3):
+        column = last_column - (back + further)
+        j = x - column * across
+        real = reached & (j < taps_across) & (column >= 0) & (column < columns)
+        position = (row * columns + column) * batch
+        total += tl.load(parts + (source + (i * taps_across + j) * size + position), mask=real, other=0.0)
+    return total
+
+
 @triton.jit(do_not_specialize=[*_SIZES, "starts"])  # windows at every pixel are worth a compilation of their own
 def _fold(
     parts, start, out, starts, channels, batch,
@@ -74,12 +88,10 @@ def _fold(
         i = y + top - row * down
         reached = inside & (i < taps_down) & (row >= 0) & (row < rows)
         for back in range(0, tl.cdiv(taps_across, across), 3):
-            for further in tl.static_range(3):  # loads that are on their way together
-                column = last_column - (back + further)
-                j = x + left - column * across
-                real = reached & (j < taps_across) & (column >= 0) & (column < columns)
-                position = (row * columns + column) * batch
-                total += tl.load(parts + (source + (i * taps_across + j) * size + position), mask=real, other=0.0)
+            total = _add_three(
+                total, parts, source, reached, row, last_column, back, i, x + left,
+                columns, taps_across, across, batch, size,
+            )  # fmt: skip
     tl.store(out + at + to, total, mask=inside)
 
 

@@ -123,22 +123,46 @@ def _by_position(g, position):
 
 
 @triton.jit
-def _add_tap(total, g, weight, i: tl.constexpr, j: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr):
-    """With g times the tap (i, j), if the kernel has it."""
-    if i >= 0 and i < KH and j >= 0 and j < KW:
-        total = tl.fma(tl.load(weight + (i * KW + j)), g, total)
+def _add_pair_of_taps(total, g, beside, row, j: tl.constexpr, KW: tl.constexpr):
+    """With g times the tap j of a row of the kernel and `beside` times the one before it, if the row has them."""
+    if j < KW:
+        total = tl.fma(tl.load(row + j), g, total)
+    if j > 0 and j <= KW:
+        total = tl.fma(tl.load(row + (j - 1)), beside, total)
+    return total
+
+
+@triton.jit
+def _add_taps(total, gs, weight, i: tl.constexpr, j: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr):
+    """What a cell's four positions add to the input that the first of them sees by the tap (i, j)."""
+    if i < KH:
+        total = _add_pair_of_taps(total, gs[0], gs[1], weight + i * KW, j, KW)
+    if i > 0 and i <= KH:
+        total = _add_pair_of_taps(total, gs[2], gs[3], weight + (i - 1) * KW, j, KW)
     return total
 
 
 @triton.jit
 def _add_to_square(square, gs, weight, up: tl.constexpr, left: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr):
-    """What the cell `up` above and `left` of a square of inputs adds to its four positions q, from its own four p."""
+    """What the cell `up` above and `left` of a square of inputs adds to its four positions, from its own four."""
+    return (
+        _add_taps(square[0], gs, weight, 2 * up, 2 * left, KH, KW),
+        _add_taps(square[1], gs, weight, 2 * up, 2 * left + 1, KH, KW),
+        _add_taps(square[2], gs, weight, 2 * up + 1, 2 * left, KH, KW),
+        _add_taps(square[3], gs, weight, 2 * up + 1, 2 * left + 1, KH, KW),
+    )
+
+
+@triton.jit
+def _add_cell(
+    sums, upstream, code, inside, weight, up: tl.constexpr, left: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr
+):  # fmt: skip
+    """What one output channel of a cell adds to the squares of all input channels."""
+    g = tl.load(upstream, mask=inside, other=0.0)
+    gs = _by_position(g, tl.load(code, mask=inside, other=4))
     updated = ()
-    for q in tl.static_range(4):
-        total = square[q]
-        for p in tl.static_range(4):
-            total = _add_tap(total, gs[p], weight, 2 * up + q // 2 - p // 2, 2 * left + q % 2 - p % 2, KH, KW)
-        updated = updated + (total,)
+    for c in tl.static_range(len(sums) // 4):
+        updated = updated + _add_to_square(sums[4 * c : 4 * c + 4], gs, weight + c * (KH * KW), up, left, KH, KW)
     return updated
 
 
@@ -173,13 +197,7 @@ def _input_gradient(
                 cell = pooled + ((r - up) * PW + (s - left)) * BATCH
                 weight = weights
                 for _channel in range(COUT):
-                    g = tl.load(upstream + cell, mask=inside, other=0.0)
-                    gs = _by_position(g, tl.load(code + cell, mask=inside, other=4))
-                    updated = ()
-                    for c in tl.static_range(GROUP):
-                        square = sums[4 * c : 4 * c + 4]
-                        updated = updated + _add_to_square(square, gs, weight + c * (KH * KW), up, left, KH, KW)
-                    sums = updated
+                    sums = _add_cell(sums, upstream + cell, code + cell, inside, weight, up, left, KH, KW)
                     cell += PH * PW * BATCH
                     weight += CIN * KH * KW
 
@@ -192,16 +210,35 @@ def _input_gradient(
 
 
 @triton.jit
-def _add_to_taps(sums, patch, g, position, KH: tl.constexpr, KW: tl.constexpr):
-    """What BLOCK cells add to one channel's taps and bias: each of the four positions has a tap see another input."""
+def _add_to_row_of_taps(sums, upper, lower, gs):
+    """What BLOCK cells add to a row of taps: each of the four positions has a tap see another input."""
+    updated = ()
+    for j in tl.static_range(len(sums)):
+        total = tl.fma(upper[j], gs[0], sums[j])
+        total = tl.fma(upper[j + 1], gs[1], total)
+        total = tl.fma(lower[j], gs[2], total)
+        updated = updated + (tl.fma(lower[j + 1], gs[3], total),)
+    return updated
+
+
+@triton.jit
+def _add_to_taps(sums, patch, upstream, code, inside, KH: tl.constexpr, KW: tl.constexpr):
+    """What BLOCK cells add to one channel's taps, row by row, and to its bias."""
+    g = tl.load(upstream, mask=inside, other=0.0)
+    position = tl.load(code, mask=inside, other=4)
     gs = _by_position(g, position)
     updated = ()
-    for t in tl.static_range(KH * KW):
-        total = sums[t]
-        for p in tl.static_range(4):
-            total = tl.fma(patch[(t // KW + p // 2) * (KW + 1) + (t % KW + p % 2)], gs[p], total)
-        updated = updated + (total,)
+    for i in tl.static_range(KH):
+        upper = patch[i * (KW + 1) : (i + 1) * (KW + 1)]
+        lower = patch[(i + 1) * (KW + 1) : (i + 2) * (KW + 1)]
+        updated = updated + _add_to_row_of_taps(sums[i * KW : (i + 1) * KW], upper, lower, gs)
     return updated + (sums[KH * KW] + tl.where(position < 4, g, 0.0),)
+
+
+@triton.jit
+def _store_taps(out, sums):
+    for t in tl.static_range(len(sums)):
+        tl.store(out + t, tl.sum(sums[t], 0))
 
 
 @_kernel
@@ -235,18 +272,16 @@ def _weight_gradient(
         updated = ()
         for c in tl.static_range(GROUP):
             at = pooled + c * elements + element
-            g = tl.load(upstream + at, mask=inside, other=0.0)
-            position = tl.load(code + at, mask=inside, other=4)
             own = sums[c * (TAPS + 1) : (c + 1) * (TAPS + 1)]
-            updated = updated + _add_to_taps(own, patch, g, position, KH, KW)
+            updated = updated + _add_to_taps(own, patch, upstream + at, code + at, inside, KH, KW)
         sums = updated
         start += tl.num_programs(2) * BLOCK
 
     out += split * split_stride + model * stride
     for c in tl.static_range(GROUP):
-        for t in tl.static_range(TAPS):
-            tl.store(out + ((channel + c) * CIN + channel_in) * TAPS + t, tl.sum(sums[c * (TAPS + 1) + t], 0))
-        bias = tl.sum(sums[c * (TAPS + 1) + TAPS], 0)
+        own = sums[c * (TAPS + 1) : (c + 1) * (TAPS + 1)]
+        _store_taps(out + ((channel + c) * CIN + channel_in) * TAPS, own[:TAPS])
+        bias = tl.sum(own[TAPS], 0)
         tl.store(out + COUT * CIN * TAPS + channel + c, bias, mask=channel_in == 0)
 
 
