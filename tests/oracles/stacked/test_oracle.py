@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
 
 import pytest
 import torch
@@ -235,11 +234,11 @@ def test_the_kernels_evaluate_a_model_the_same_in_any_stack(
 def test_kernels_are_compiled_once_for_a_length_and_never_into_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     model, data = problem("perceptron", torch.float32)
     oracle = StackedOracle(model, data)
-    compiled: list[tuple[int, bool]] = []
+    compiled: list[dict[int, bool]] = []
     recording = True
 
-    def compile_layer_kernels(_: object, rows: Tensor, *work: Any) -> Compilation:
-        return Compilation([lambda: compiled.append(work)], rows)
+    def compile_layer_kernels(_: object, rows: Tensor, backwards: dict[int, bool]) -> Compilation:
+        return Compilation([[lambda: compiled.append(backwards)]], rows)
 
     monkeypatch.setattr(stacked, "compile_layer_kernels", compile_layer_kernels)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: recording)
@@ -254,10 +253,11 @@ def test_kernels_are_compiled_once_for_a_length_and_never_into_a_graph(monkeypat
     for _ in range(2):
         oracle.gradient(x, batch)
         oracle.evaluate(x)
-    assert compiled == [(6, True), (16, False)]
-    oracle.expect(5)  # the evaluation's are there
-    oracle.gradient(x, batch)
-    assert compiled[2:] == [(5, True)]
+    assert compiled == [{6: True}, {16: False}]
+    for length in (5, 6, 16):
+        oracle.expect(length)  # the evaluation's are there, but not backwards
+        oracle.gradient(x, batch)
+    assert compiled[2:] == [{5: True}, {16: True}]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ A kernel is compiled by a call, on zeros. What goes wrong in one is returned rat
 here fail again, and are told of, where they are needed.
 """
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 
@@ -12,78 +13,98 @@ import torch
 from torch import Tensor
 
 from fedamd import triton_here
-from fedamd.oracles.stacked.convolution import Geometry
+from fedamd.oracles.stacked.convolution import ConvReLUPool, Geometry
 from fedamd.oracles.stacked.layers import Layer, Saved
 
 THREADS = 16
+Call = Callable[[], object]
 
 
 class Compilation:
-    """Calls made where `like` is, each in a thread of its own if there are so many, in this order."""
+    """Jobs done where `like` is, each in a thread of its own if there are so many: calls one after the other."""
 
-    def __init__(self, calls: Sequence[Callable[[], object]], like: Tensor) -> None:
+    def __init__(self, jobs: Iterable[Sequence[Call]], like: Tensor) -> None:
         begun = triton_here.begin(like.device)
 
-        def there(call: Callable[[], object]) -> None:
+        def do(job: Sequence[Call]) -> None:
             wait([begun])
             with torch.cuda.device_of(like):  # type: ignore[no-untyped-call]
-                call()
+                for call in job:
+                    call()
 
         threads = ThreadPoolExecutor(THREADS, "compilation")
-        self._calls: list[Future[None]] = [threads.submit(there, call) for call in calls]
+        self._jobs: list[Future[None]] = [threads.submit(do, job) for job in jobs]
         threads.shutdown(wait=False)
 
     def wait(self) -> list[BaseException]:
         """What went wrong, when all is done."""
-        return [error for call in self._calls if (error := call.exception()) is not None]
+        return [error for job in self._jobs if (error := job.exception()) is not None]
 
 
-def compile_layer_kernels(layers: Sequence[Layer], rows: Tensor, length: int, backwards: bool) -> Compilation:
-    """Every layer's kernels, for a batch of this length; `rows` are the samples."""
-    shapes = [rows.shape[1:], *(layer.shape for layer in layers)]
-    sizes = [layer.size for layer in layers]
+class _Layers:
+    """Calls of layers' kernels, for one model and a batch of this length; `rows` are the samples."""
 
-    def own(number: int) -> Tensor:  # among the other layers' parameters, as it will be
-        return rows.new_zeros(1, sum(sizes)).split_with_sizes(sizes, 1)[number]
+    def __init__(self, layers: Sequence[Layer], rows: Tensor, length: int) -> None:
+        self._layers, self._rows, self._length = layers, rows, length
+        self._shapes = [rows.shape[1:], *(layer.shape for layer in layers)]
+        self._sizes = [layer.size for layer in layers]
 
-    def forward(number: int) -> None:
-        layers[number].forward(own(number), rows.new_zeros(1, *shapes[number], length))
+    def forward(self, number: int) -> None:
+        inputs = self._rows.new_zeros(1, *self._shapes[number], self._length)
+        self._layers[number].forward(self._own(number), inputs)
 
-    def left(number: int) -> tuple[Tensor, Saved]:
+    def backward(self, number: int) -> None:
+        if not self._sizes[number]:
+            return  # nothing to fill in
+        upstream, saved = self._left(number)
+        self._layers[number].backward(self._own(number), saved, upstream, self._own(number))
+
+    def input_gradient(self, number: int) -> None:
+        if not any(self._sizes[:number]):
+            return  # no gradient goes further back
+        upstream, saved = self._left(number)
+        self._layers[number].input_gradient(self._own(number), saved, upstream)
+
+    def _own(self, number: int) -> Tensor:
+        """Among the other layers' parameters, as it will be."""
+        return self._rows.new_zeros(1, sum(self._sizes)).split_with_sizes(self._sizes, 1)[number]
+
+    def _left(self, number: int) -> tuple[Tensor, Saved]:
         """Outputs, and what the backward pass needs, in the shapes that one sample has on the CPU, in float64: there
         are no kernels for that, so nothing waits for those of the forward pass."""
-        alone = torch.zeros(1, *shapes[number], 1, dtype=torch.float64, device="cpu")
-        outputs, saved = layers[number].forward(alone.new_zeros(1, sizes[number]), alone)
+        alone = torch.zeros(1, *self._shapes[number], 1, dtype=torch.float64, device="cpu")
+        outputs, saved = self._layers[number].forward(alone.new_zeros(1, self._sizes[number]), alone)
 
         def batch(values: Tensor) -> Tensor:
-            dtype = rows.dtype if values.is_floating_point() else values.dtype
-            return rows.new_zeros(*values.shape[:-1], length, dtype=dtype)
+            dtype = self._rows.dtype if values.is_floating_point() else values.dtype
+            return self._rows.new_zeros(*values.shape[:-1], self._length, dtype=dtype)
 
         return batch(outputs), tuple(map(batch, saved))
 
-    def backward(number: int) -> None:
-        upstream, saved = left(number)
-        layers[number].backward(own(number), saved, upstream, own(number))
 
-    def input_gradient(number: int) -> None:
-        upstream, saved = left(number)
-        layers[number].input_gradient(own(number), saved, upstream)
+def compile_layer_kernels(layers: Sequence[Layer], rows: Tensor, backwards: Mapping[int, bool]) -> Compilation:
+    """Every layer's kernels for batches of these lengths, forwards, and for some backwards; `rows` are the samples.
 
-    every = range(len(layers))
-    first = next(number for number in every if sizes[number])  # no gradient goes further back
-    calls: list[Callable[[], object]] = [partial(forward, number) for number in every]
-    if backwards:  # the longest first
-        passed = [partial(input_gradient, number) for number in every if number > first]
-        calls = [*passed, *(partial(backward, number) for number in every if sizes[number]), *calls]
-    return Compilation([*calls, *_sample_kernels(rows, shapes[-1][0], length)], rows)
+    Fused blocks have kernels of their own. The others share theirs, so that one call finds what another has compiled.
+    """
+    jobs: dict[Hashable, list[Call]] = defaultdict(list)  # the longest first
+    for length, both in backwards.items():
+        calls = _Layers(layers, rows, length)
+        for way in (calls.input_gradient, calls.backward, calls.forward) if both else (calls.forward,):
+            for number, layer in enumerate(layers):
+                alone = (length, number) if isinstance(layer, ConvReLUPool) else None
+                jobs[way.__name__, alone].append(partial(way, number))
+        for index, call in enumerate(_sample_kernels(rows, layers[-1].shape[0], length)):
+            jobs[index].append(call)
+    return Compilation(jobs.values(), rows)
 
 
 def compile_sample_kernels(rows: Tensor, classes: int, length: int) -> Compilation:
     """Those where a network meets its samples, which `rows` are, for a batch of this length."""
-    return Compilation(_sample_kernels(rows, classes, length), rows)
+    return Compilation([[call] for call in _sample_kernels(rows, classes, length)], rows)
 
 
-def _sample_kernels(rows: Tensor, classes: int, length: int) -> Sequence[Callable[[], object]]:
+def _sample_kernels(rows: Tensor, classes: int, length: int) -> Sequence[Call]:
     from fedamd.oracles.stacked import triton_samples
 
     def numbers() -> Tensor:
@@ -112,7 +133,7 @@ def compile_graph_kernels(rows: Tensor) -> Compilation:
     def weight() -> Tensor:
         return rows.new_ones(1, 1)
 
-    calls: list[Callable[[], object]] = [  # the longest first
+    calls: list[Call] = [  # the longest first
         lambda: norm.forward(images(1, 2, 2), weight(), weight(), 1, 1e-5, None, True),
         lambda: norm.input_gradient(kept(), weight(), images(1, 2, 2), 1, False),
         lambda: columns.fold(images(4), everywhere, 2),
@@ -122,4 +143,4 @@ def compile_graph_kernels(rows: Tensor) -> Compilation:
         lambda: norm.parameter_gradient(kept(), images(1, 2, 2), weight(), weight(), 1),
         lambda: columns.unfold(images(1, 2, 2), geometry),
     ]
-    return Compilation(calls, rows)
+    return Compilation([[call] for call in calls], rows)

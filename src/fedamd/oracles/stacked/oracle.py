@@ -7,7 +7,7 @@ graph can record a call.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import torch
@@ -63,7 +63,7 @@ class StackedOracle(Oracle):
         self.exact_in_batch = has_kernels(dataset.inputs)  # the library's products on a CPU are not
         self._data = dataset
         self._layers = _layers(sequence(model, shape))
-        self._begun: set[tuple[int, bool]] = set()  # lengths of batches with kernels, and whether backwards too
+        self._begun: dict[int, bool] = {}  # lengths of batches with kernels → whether backwards too
         self._compiling: list[Compilation] = []
         self._sizes = [layer.size for layer in self._layers]
         numbers = [math.prod(extents) for extents in (shape, *(layer.shape for layer in self._layers))]
@@ -79,8 +79,7 @@ class StackedOracle(Oracle):
 
     def expect(self, length: int) -> None:
         """Kernels are compiled for a length; that of the evaluation is known."""
-        self._begin(length, backwards=True)
-        self._begin(self._test_length(), backwards=False)
+        self._begin({length: True, self._test_length(): length == self._test_length()})
 
     def gradient(self, x: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """∇f(x; B) and f(x; B)."""
@@ -138,16 +137,17 @@ class StackedOracle(Oracle):
                 right[rows] += ((outputs.argmax(1) == targets[chunk.samples]) & (chunk.weights > 0)).sum(1)
         return loss, right.to(x.dtype) / len(targets)
 
-    def _begin(self, length: int, backwards: bool) -> None:
-        """With the kernels for batches of a new length."""
-        if (length, backwards) not in self._begun and has_kernels(self._data.inputs):
-            self._begun.add((length, backwards))
-            self._compiling.append(compile_layer_kernels(self._layers, self._data.inputs, length, backwards))
+    def _begin(self, lengths: Mapping[int, bool]) -> None:
+        """With those kernels for batches of these lengths, of which some are needed backwards, that are not yet."""
+        new = {length: both for length, both in lengths.items() if self._begun.get(length) not in (both, True)}
+        if new and has_kernels(self._data.inputs):
+            self._begun |= new
+            self._compiling.append(compile_layer_kernels(self._layers, self._data.inputs, new))
 
     def _compile(self, length: int, backwards: bool) -> None:
         """What this length needs, and whatever is under way: next, a CUDA graph may be recorded, and none can then."""
         if has_kernels(self._data.inputs) and not torch.cuda.is_current_stream_capturing():
-            self._begin(length, backwards)
+            self._begin({length: backwards})
             while self._compiling:
                 self._compiling.pop().wait()
 
