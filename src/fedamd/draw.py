@@ -15,7 +15,7 @@ from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor
 
 from fedamd.transfer import upload
-from fedamd.triton_here import has_triton
+from fedamd.triton_here import begin, has_triton
 
 _WORD = (1 << 64) - 1
 _STEP = 0x9E3779B97F4A7C15
@@ -61,6 +61,7 @@ def _mixed(z: Tensor) -> Tensor:
     if z.is_cuda and has_triton() and not is_functorch_wrapped_tensor(z):  # inside vmap there is no memory to point at
         from fedamd import triton_draw
 
+        begin(z.device).exception()  # what is under way would disturb a CUDA graph's recording, which may come next
         return triton_draw.mixed(z)
     z += _signed(_STEP)
     for shift, multiplier in zip(_SHIFTS, _MULTIPLIERS, strict=False):

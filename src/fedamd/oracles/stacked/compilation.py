@@ -6,7 +6,7 @@ here fail again, and are told of, where they are needed.
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
 import torch
@@ -27,7 +27,7 @@ class Compilation:
         begun = triton_here.begin(like.device)
 
         def do(job: Sequence[Call]) -> None:
-            wait([begun])
+            begun.exception()  # which is told of by the call
             with torch.cuda.device_of(like):  # type: ignore[no-untyped-call]
                 for call in job:
                     call()
