@@ -1,6 +1,7 @@
 """Clients of unequal size against equal ones: FedAMD τ = 2, LeNet-5 on 3×32×32 pictures, K = 20, b = all samples.
 
-10 of 100 clients a round, with evaluation after every round.
+And FedNova, whose clients each take as many steps as they have samples for. 10 of 100 clients a round, with evaluation
+after every round.
 """
 
 from collections.abc import Callable
@@ -16,6 +17,7 @@ PARTITIONS: dict[str, dict[str, Any]] = {
     "Dirichlet(0.1)": {"name": "dirichlet", "alpha": 0.1},
 }
 METHOD = {"name": "fedamd", "tau": 2, "eta_l": 0.003, "large_batch": "full"}
+FEDNOVA = {"name": "fednova", "eta_l": 0.01, "small_batch": 50}
 
 
 def measurements(bench: Bench) -> dict[str, Callable[[], Row]]:
@@ -23,11 +25,11 @@ def measurements(bench: Bench) -> dict[str, Callable[[], Row]]:
     data, rounds = cifar_10(bench.tiny), 4 if bench.tiny else 400
     clients, cohort, steps = (10, 3, 2) if bench.tiny else (100, 10, 20)
 
-    def one(partition: dict[str, Any]) -> Row:
+    def one(partition: dict[str, Any], method: dict[str, Any], rounds: int) -> Row:
         settings = {
             "partition": partition,
             "model": {"name": "lenet5"},
-            "algorithm": METHOD | {"steps": steps},
+            "algorithm": method | ({} if method is FEDNOVA else {"steps": steps}),
             "clients": clients,
             "cohort": cohort,
         }
@@ -35,4 +37,6 @@ def measurements(bench: Bench) -> dict[str, Callable[[], Row]]:
         sizes = list(run.experiment.clients.sizes)
         return {"smallest": min(sizes), "largest": max(sizes)} | bench.timed(runs)
 
-    return {name: partial(one, partition) for name, partition in PARTITIONS.items()}
+    rows = {name: partial(one, partition, METHOD, rounds) for name, partition in PARTITIONS.items()}
+    name = "Dirichlet(0.3)"  # where FedNova's clients differ in their numbers of steps as well
+    return rows | {f"FedNova, {name}": partial(one, PARTITIONS[name], FEDNOVA, rounds // 4)}

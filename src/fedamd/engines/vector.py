@@ -3,11 +3,11 @@
 Orders of the same role with the same batches are merged, whichever runs they come from; each row keeps its own model,
 data, cohort, seed and learning rate. On a CPU a run's bits are its own: over an oracle whose rows depend, in their last
 bits, on the rows beside them, the runs' stacks stay apart. On CUDA the role's whole local loop is captured in a graph
-for each number of rows, rounded up so that changing numbers of miners seldom capture anew; of large models, and for
-batches in pieces, the gradient alone is.
+for each number of rows, rounded up so that changing numbers of miners seldom capture anew; of large models, for batches
+in pieces, and where clients of one role take different numbers of steps, the gradient alone is.
 """
 
-from collections import OrderedDict, defaultdict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -159,8 +159,9 @@ class VectorEngine(Engine):
     def _play(self, roles: Sequence[Role], stacks: Sequence[Stack]) -> list[StackedReplies]:
         """Every role with its stack, in chunks of rows. The largest come first, so that workers end together."""
         assemblies = [Assembly(len(stack)) for stack in stacks]
+        played = Counter(roles)
         chunks = [
-            _Chunk(role, stack, start, stop, assembly)
+            _Chunk(role, stack, start, stop, assembly, by_steps=played[role] > 1)
             for role, stack, assembly in zip(roles, stacks, assemblies, strict=True)
             for start, stop in pairwise(self._bounds(stack))
         ]
@@ -219,7 +220,7 @@ class VectorEngine(Engine):
     def _play_chunk(self, chunk: "_Chunk", oracle: Oracle) -> StackedReplies:
         role, stack = chunk.role, chunk.stack.rows(chunk.start, chunk.stop)
         large = oracle.dimension >= LARGE
-        if stack.cut or (large and stack.noise.is_cuda):
+        if stack.cut or ((large or chunk.by_steps) and stack.noise.is_cuda):
             return self._play_steps(role, stack, large)
         if not stack.noise.is_cuda:
             return play_stacked(role, stack, oracle, self._micro_batch)
@@ -265,6 +266,7 @@ class _Chunk:
     start: int
     stop: int
     assembly: Assembly
+    by_steps: bool  # not as one loop: where numbers of steps differ, each would have to be recorded by itself
 
     @property
     def sample_count(self) -> int:
