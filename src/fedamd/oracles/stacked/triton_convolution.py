@@ -48,14 +48,19 @@ def _pairs(row):
 
 
 @triton.jit
+def _add_tap(sums, window, weight, FILTER: tl.constexpr):
+    """One tap of every channel's kernel, FILTER weights apart, against what it sees."""
+    updated = ()
+    for c in tl.static_range(len(sums)):
+        updated = updated + (tl.fma(tl.load(weight + c * FILTER), window, sums[c]),)
+    return updated
+
+
+@triton.jit
 def _add_row_of_taps(sums, upper, lower, weight, FILTER: tl.constexpr):
     """One row of the kernel against the image's rows under the upper and the lower positions of the window."""
     for j in tl.static_range(len(upper)):
-        window = tl.join(upper[j], lower[j])
-        updated = ()
-        for c in tl.static_range(len(sums)):
-            updated = updated + (tl.fma(tl.load(weight + (c * FILTER + j)), window, sums[c]),)
-        sums = updated
+        sums = _add_tap(sums, tl.join(upper[j], lower[j]), weight + j, FILTER)
     return sums
 
 
@@ -90,13 +95,8 @@ def _forward(
         weight += KH * KW
 
     for c in tl.static_range(GROUP):
-        upper_two, lower_two = tl.split(sums[c])
-        best, which = _largest(tl.split(upper_two) + tl.split(lower_two))
-        best += tl.load(bias + c)
-        dead = best <= 0
         to = (model * COUT + channel + c) * (PH * PW) * BATCH + element
-        tl.store(out + to, tl.where(dead, 0.0, best), mask=inside)
-        tl.store(code + to, tl.where(dead, 4, which).to(tl.uint8), mask=inside)
+        _store_pooled(out + to, code + to, sums[c], bias + c, inside)
 
 
 @triton.jit
@@ -109,6 +109,17 @@ def _largest(window):
         best = tl.where(better, window[p], best)
         which = tl.where(better, p, which)
     return best, which
+
+
+@triton.jit
+def _store_pooled(out, code, window, bias, inside):
+    """What ReLU and pooling leave of the four sums of BLOCK windows."""
+    upper_two, lower_two = tl.split(window)
+    best, which = _largest(tl.split(upper_two) + tl.split(lower_two))
+    best += tl.load(bias)
+    dead = best <= 0
+    tl.store(out, tl.where(dead, 0.0, best), mask=inside)
+    tl.store(code, tl.where(dead, 4, which).to(tl.uint8), mask=inside)
 
 
 @triton.jit
