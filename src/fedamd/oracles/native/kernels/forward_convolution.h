@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "layer.h"
+#include "paired_columns.h"
 
 namespace fedamd {
 
@@ -12,18 +13,23 @@ class ForwardConvolution {
     // The shapes in front of the convolution, behind it, and behind the pooling.
     ForwardConvolution(Shape in, Shape conv, Shape out, Kernel kernel, bool bias, bool relu, bool pool)
         : in(in), conv(conv), out(out), kernel(kernel), weights(in.channels * kernel.rows * kernel.columns), bias(bias),
-          with_relu(relu), pool(pool) {}
+          with_relu(relu), pool(pool), pairs(in, out, kernel), paired(pool && pairs.worthwhile()) {}
 
-    Index scratch() const { return in.size() + whole(Index(conv.channels) * weights) / LANES; }  // in `Lanes`
+    Index scratch() const {  // in `Lanes`
+        return in.size() + whole(Index(conv.channels) * weights) / LANES + (paired ? pairs.scratch() : 0);
+    }
 
     void run(const Pass& pass) const {
         pack(pass);
+        if (paired) pairs.prepare(pass.parameters, for_pairs(pass));
         for (int b = 0; b < pass.blocks; ++b) {
             const int samples = pass.samples - b * LANES;
             if (pool && 4 * samples <= LANES)
                 narrow_block<4>(pass, b);
             else if (pool && 2 * samples <= LANES)
                 narrow_block<2>(pass, b);
+            else if (paired)
+                paired_block(pass, b);
             else
                 whole_block(pass, b);
         }
@@ -44,12 +50,26 @@ class ForwardConvolution {
 
     float* packed(const Pass& pass) const { return reinterpret_cast<float*>(pass.scratch + in.size()); }
 
+    Lanes* for_pairs(const Pass& pass) const {
+        return pass.scratch + in.size() + whole(Index(conv.channels) * weights) / LANES;
+    }
+
     // The weights of channels that go together, side by side.
     void pack(const Pass& pass) const {
         parts(conv.channels, ROWS, [&](int first, int size) {
             float* to = packed(pass) + Index(first) * weights;
             for (int o = 0; o < size; ++o)
                 for (int i = 0; i < weights; ++i) to[Index(i) * size + o] = pass.parameters[Index(first + o) * weights + i];
+        });
+    }
+
+    void paired_block(const Pass& pass, int b) const {
+        pairs.run(pass.in + b * in.size(), for_pairs(pass), [&](auto O, int channel, int y, int x, const auto& places) {
+            for (int o = 0; o < O; ++o)
+                if (pass.marks)
+                    pool_window<true>(pass, b, channel + o, y, x, places[o]);
+                else
+                    pool_window<false>(pass, b, channel + o, y, x, places[o]);
         });
     }
 
@@ -200,6 +220,8 @@ class ForwardConvolution {
     const Kernel kernel;
     const int weights;  // of one output channel
     const bool bias, with_relu, pool;
+    const PairedColumns pairs;
+    const bool paired;  // whether they are used
 };
 
 }  // namespace fedamd
