@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedamd.engines import client_store
 from fedamd.engines.client_store import MemoryStore
 from fedamd.engines.disk_store import DiskStore
 
@@ -80,6 +81,16 @@ def test_every_stack_of_a_checkpoint_has_a_row_for_every_client():
     assert tensors["clients"].tolist() == [3, 5, 0]
     assert tensors["a"][:, 0].tolist() == [1, 10, 20]
     assert tensors["b"][:, 0].tolist() == [2, 0, 0]
+
+
+def test_large_vectors_take_the_room_they_need(monkeypatch):
+    monkeypatch.setattr(client_store, "LARGE", 3)
+    held = MemoryStore()
+    for client in range(5):
+        held.write([client, client + 1], {"a": rows(client, client)})
+    assert contents(held)["a"] == [[float(value)] * 3 for value in (0, 1, 2, 3, 4, 4)]
+    vectors = held._kept["a"]._vectors.values()
+    assert sum(vector.untyped_storage().nbytes() for vector in vectors) == 6 * 3 * LIKE.element_size()
 
 
 def test_what_is_read_is_a_copy():

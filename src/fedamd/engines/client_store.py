@@ -12,6 +12,8 @@ from torch import Tensor
 
 from fedamd.transfer import upload
 
+LARGE = 1 << 20  # numbers of a vector, from which on a stack of them that is doubled would take much of a device
+
 
 class ClientStore(Protocol):
     """Vectors by client and name, that can go back to where a checkpoint found them.
@@ -73,7 +75,8 @@ class MemoryStore:
 
     def _keeping(self, name: str, like: Tensor) -> "_Together | _Apart":
         if name not in self._kept:
-            self._kept[name] = _Apart(like) if self._on_host else _Together(like)
+            apart = self._on_host or like.shape[-1] >= LARGE
+            self._kept[name] = _Apart(like, self._on_host) if apart else _Together(like)
         return self._kept[name]
 
     def commit(self, t: int) -> None:
@@ -123,9 +126,10 @@ class _Together:
 
 
 class _Apart:
-    """Vectors by slot, each by itself in the host's memory."""
+    """Vectors by slot, each by itself, so that no more room is taken than they need: where they are or on the host."""
 
-    def __init__(self, like: Tensor) -> None:
+    def __init__(self, like: Tensor, on_host: bool) -> None:
+        self._on_host = on_host
         self._like = like.new_zeros(1, device="cpu").expand(like.shape[-1])
         self._vectors: dict[int, Tensor] = {}
 
@@ -138,10 +142,16 @@ class _Apart:
 
     def write(self, slots: Sequence[int], values: Tensor) -> None:
         for slot, row in zip(slots, values, strict=True):
-            if slot not in self._vectors:  # what a GPU is to read and write fast must not be moved about by the system
-                self._vectors[slot] = torch.empty_like(row, device="cpu", pin_memory=row.is_cuda)
+            if slot not in self._vectors:
+                self._vectors[slot] = self._room(row)
             self._vectors[slot].copy_(row)
 
+    def _room(self, row: Tensor) -> Tensor:
+        if not self._on_host:
+            return torch.empty_like(row)
+        # what a GPU is to read and write fast must not be moved about by the system
+        return torch.empty_like(row, device="cpu", pin_memory=row.is_cuda)
+
     def whole(self, rows: int) -> Tensor:
-        """As a stack of so many."""
+        """As a stack of so many, on the host."""
         return self.read(range(rows), self._like)
