@@ -29,15 +29,15 @@ class GraphOracle(AutogradOracle):
     samples_at_once = 1 << 12
 
     def __init__(self, model: nn.Module, dataset: Dataset) -> None:
+        self._compiling: list[Compilation] = []  # first of all: beside the rest
+        if has_kernels(dataset.inputs):
+            self._compiling.append(compile_graph_kernels(dataset.inputs))
         try:
             self._network = _network(model, dataset)
         except (NotPlain, FedamdError) as reason:
             raise FedamdError(
                 f"the graph oracle cannot run this model: {reason}; the autograd oracle takes any model"
             ) from reason
-        self._compiling: list[Compilation] = []
-        if has_kernels(dataset.inputs):
-            self._compiling.append(compile_graph_kernels(dataset.inputs))
         super().__init__(model, dataset)
         shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
         self.packing = LivePacking(shapes, self._network.crops)
