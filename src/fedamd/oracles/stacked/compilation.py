@@ -90,7 +90,7 @@ def compile_layer_kernels(layers: Sequence[Layer], rows: Tensor, backwards: Mapp
     jobs: dict[Hashable, list[Call]] = defaultdict(list)  # the longest first
     for length, both in backwards.items():
         calls = _Layers(layers, rows, length)
-        for way in (calls.input_gradient, calls.backward, calls.forward) if both else (calls.forward,):
+        for way in (calls.forward, calls.input_gradient, calls.backward) if both else (calls.forward,):
             for number, layer in enumerate(layers):
                 alone = (length, number) if isinstance(layer, ConvReLUPool) else None
                 jobs[way.__name__, alone].append(partial(way, number))
