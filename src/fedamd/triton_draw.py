@@ -22,6 +22,11 @@ def _mix(words, count, BLOCK: tl.constexpr):
     tl.store(words + at, z.to(tl.int64, bitcast=True), mask=at < count)
 
 
+def compile_mixed(words: Tensor) -> None:
+    """What `mixed` runs."""
+    _mix.warmup(words, words.numel(), BLOCK=BLOCK, grid=(1,))
+
+
 def mixed(words: Tensor) -> Tensor:
     """`draw._mixed` of int64 words, in place of them where they lie side by side."""
     words = words.contiguous()

@@ -7,6 +7,7 @@ cold.
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from importlib.util import find_spec
+from typing import NamedTuple
 
 import torch
 
@@ -24,31 +25,35 @@ def has_triton() -> bool:
     return (int(major), int(minor)) >= OLDEST_TRITON
 
 
-def begin(device: torch.device) -> Future[None]:
-    """Have Triton ready for this device, once, beside whatever comes next; nothing to do unless it is a GPU.
+class Begun(NamedTuple):
+    """What is under way; what goes wrong is kept: kernels that cannot run fail again, and are told of, when needed."""
 
-    What goes wrong is kept in the future: kernels that cannot run here fail again, and are told of, where they are
-    needed.
-    """
+    compiler: Future[None]  # is ready for kernels
+    kernel: Future[None]  # the first of them has run, and nothing is under way any more
+
+
+def begin(device: torch.device) -> Begun:
+    """Have Triton ready for this device, once, beside whatever comes next; nothing to do unless it is a GPU."""
     if device.type != "cuda":
         done: Future[None] = Future()
         done.set_result(None)
-        return done
+        return Begun(done, done)
     return _begun(torch.cuda.current_device() if device.index is None else device.index)
 
 
 @cache
-def _begun(gpu: int) -> Future[None]:
-    thread = ThreadPoolExecutor(1, "triton")
-    begun = thread.submit(_first_kernel, torch.device("cuda", gpu))
+def _begun(gpu: int) -> Begun:
+    device, thread = torch.device("cuda", gpu), ThreadPoolExecutor(1, "triton")
+    begun = Begun(thread.submit(_first_kernel, device, compile_only=True), thread.submit(_first_kernel, device))
     thread.shutdown(wait=False)
     return begun
 
 
-def _first_kernel(device: torch.device) -> None:
-    """A call of the kernel that every run on a GPU draws with."""
+def _first_kernel(device: torch.device, compile_only: bool = False) -> None:
+    """The one that every run on a GPU draws with."""
     if has_triton():
         from fedamd import triton_draw
 
+        words = torch.zeros(1, dtype=torch.int64, device=device)
         with torch.cuda.device(device):
-            triton_draw.mixed(torch.zeros(1, dtype=torch.int64, device=device))
+            (triton_draw.compile_mixed if compile_only else triton_draw.mixed)(words)

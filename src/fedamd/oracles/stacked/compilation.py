@@ -27,7 +27,7 @@ class Compilation:
         begun = triton_here.begin(like.device)
 
         def do(job: Sequence[Call]) -> None:
-            begun.exception()  # which is told of by the call
+            begun.compiler.exception()  # which is told of by the call
             with torch.cuda.device_of(like):  # type: ignore[no-untyped-call]
                 for call in job:
                     call()
