@@ -61,9 +61,7 @@ def _mixed(z: Tensor) -> Tensor:
     if z.is_cuda and has_triton() and not is_functorch_wrapped_tensor(z):  # inside vmap there is no memory to point at
         from fedamd import triton_draw
 
-        begin(
-            z.device
-        ).kernel.exception()  # what is under way would disturb a CUDA graph's recording, which may come next
+        begin(z.device).kernel.exception()  # next, a CUDA graph may be recorded: nothing may be under way then
         return triton_draw.mixed(z)
     z += _signed(_STEP)
     for shift, multiplier in zip(_SHIFTS, _MULTIPLIERS, strict=False):
