@@ -25,6 +25,12 @@ from fedamd.runs.experiment import build_experiment
 from fedamd.runs.rounds import drive
 from fedamd.runs.run import Run
 
+on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+FAST = [
+    *((model, "stacked", name) for model in ("mlp", "cnn") for name in ("fedavg", "fedamd", "fednova", "anchored")),
+    # not FedAMD, for which float32 itself leads elsewhere than float64: gradients of a ResNet that nearly cancel
+    *(("resnet18-gn", "graph", name) for name in ("fedavg", "fednova", "anchored")),
+]
 SMALL = {"eta_l": 0.05, "steps": 3, "small_batch": 3}
 ROUNDS = 8
 
@@ -44,7 +50,7 @@ def network() -> nn.Module:
     return nn.Sequential(features, nn.Linear(6, 4), nn.Dropout(0.5), nn.Linear(4, 2)).double()
 
 
-def begin(dataset, algorithm, seed=0, failure_rate=0.0, model=None, rounds=ROUNDS) -> Run:
+def begin(dataset, algorithm, seed=0, failure_rate=0.0, model=None, rounds=ROUNDS, device="cpu") -> Run:
     config = load_config(
         {
             "clients": 5,
@@ -53,6 +59,7 @@ def begin(dataset, algorithm, seed=0, failure_rate=0.0, model=None, rounds=ROUND
             "seed": seed,
             "failure_rate": failure_rate,
             "dtype": "float64",
+            "device": device,
         }
     )
     net = Logistic(3, 0.1).double() if model is None else model
@@ -62,7 +69,7 @@ def begin(dataset, algorithm, seed=0, failure_rate=0.0, model=None, rounds=ROUND
 def finished(engine, *runs: Run) -> list[torch.Tensor]:
     """Every run's x_1 … x_T as rows."""
     points = {id(run): [] for run in runs}
-    drive(runs, engine, lambda run, _: points[id(run)].append(run.state.x.clone()))
+    drive(runs, engine, lambda run, _: points[id(run)].append(run.state.x.to("cpu", copy=True)))
     return [torch.stack(points[id(run)]) for run in runs]
 
 
@@ -77,7 +84,7 @@ def assert_same(one: Run, other: Run, tolerance: float = 1e-10) -> None:
     assert one.start_up == other.start_up
     assert dict(one.state.items()).keys() == dict(other.state.items()).keys()
     for name, value in one.state.items():
-        torch.testing.assert_close(value, getattr(other.state, name), rtol=0, atol=tolerance)
+        torch.testing.assert_close(value.cpu(), getattr(other.state, name), rtol=0, atol=tolerance)
     for record, twin in zip(one.records, other.records, strict=True):
         plain, wanted = record.to_json(), twin.to_json()
         for key in plain.keys() - {"seconds", "extras"}:  # what an engine counts besides is its own affair
@@ -86,7 +93,7 @@ def assert_same(one: Run, other: Run, tolerance: float = 1e-10) -> None:
     order, twin_order = held.pop("clients").argsort(), twin_held.pop("clients").argsort()
     assert held.keys() == twin_held.keys()
     for name in held:
-        torch.testing.assert_close(held[name][order], twin_held[name][twin_order], rtol=0, atol=tolerance)
+        torch.testing.assert_close(held[name].cpu()[order], twin_held[name][twin_order], rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("failure_rate", [0.0, 0.3])
@@ -113,6 +120,39 @@ def test_every_method_runs_a_network_with_dropout_as_in_the_loop(name, labelled)
     assert not torch.equal(expected[0], expected[-1])
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
     assert_same(stacked, looped)
+
+
+@on_a_gpu
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_method_runs_on_a_gpu_as_in_the_loop(name, labelled):
+    """A network with dropout, unequal clients, failures: whole loops as CUDA graphs, and gradients alone."""
+    looped = begin(labelled, small(name), seed=3, failure_rate=0.3, model=network(), rounds=3)
+    recorded = begin(labelled, small(name), seed=3, failure_rate=0.3, model=network(), rounds=3, device="cuda")
+    (expected,) = finished(LoopEngine(oracle(looped)), looped)
+    (got,) = finished(VectorEngine(oracle(recorded), samples_at_once=64), recorded)
+    assert not torch.equal(expected[0], expected[-1])
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-9)
+    assert_same(recorded, looped, 1e-9)
+
+
+@on_a_gpu
+@pytest.mark.parametrize(("model", "fast", "method"), FAST)
+def test_fast_oracles_of_a_gpu_lead_where_the_loop_leads(model, fast, method, caplog):
+    """Digits of unequal clients, float32: two rounds from a common start, in parts of the way that was gone."""
+    config = {
+        "clients": 12,
+        "cohort": 4,
+        "rounds": 2,
+        "partition": {"name": "dirichlet", "alpha": 0.3, "min_size": 2},
+        "model": {"name": model},
+        "algorithm": {"name": method, "small_batch": 8, "eta_l": 0.001},
+    }
+    start = build_experiment(load_config(config)).x0
+    reference = fedamd.run(config, engine="loop", oracle="autograd")
+    with caplog.at_level(logging.WARNING, logger="fedamd"):
+        result = fedamd.run(config, device="cuda", engine="vector", oracle=fast)
+    assert not caplog.text  # as of an oracle that would not do
+    assert (result.x.cpu() - reference.x).norm() < 0.01 * (reference.x - start).norm()
 
 
 @pytest.mark.parametrize("name", ["fedavg", "fedamd", "scaffold"])
