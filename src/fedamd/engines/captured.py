@@ -7,6 +7,7 @@ far, and one pool for what lies between. On a CPU, where nothing can be recorded
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 import torch
@@ -28,7 +29,7 @@ T = TypeVar("T")
 
 def recorded(compute: Callable[[], T], pool: Any) -> tuple[torch.cuda.CUDAGraph, T]:
     """A graph of what `compute` launches, and the tensors it returns, which every replay fills anew."""
-    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    side = _side_stream(torch.cuda.current_device())
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):  # kernels are compiled and libraries initialised before the capture
         compute()
@@ -37,6 +38,12 @@ def recorded(compute: Callable[[], T], pool: Any) -> tuple[torch.cuda.CUDAGraph,
     with torch.cuda.graph(graph, pool=pool):
         result = compute()
     return graph, result
+
+
+@cache
+def _side_stream(device: int) -> torch.cuda.Stream:
+    """One for all graphs of a device: cuBLAS keeps memory for every stream it was ever used on."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 class CapturedOracle:
