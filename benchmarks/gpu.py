@@ -1,6 +1,6 @@
 """How fast runs are on a GPU, and how exactly they repeat: the figures of docs/performance.md.
 
-    python benchmarks/gpu.py --json benchmarks/results/gpu.json        # all parts, about 140 s
+    python benchmarks/gpu.py --json benchmarks/results/gpu.json        # all parts, about 150 s
     python benchmarks/gpu.py --only resnet w                           # some parts
     python benchmarks/gpu.py --device cpu --tiny                       # whether it runs at all
 
@@ -31,7 +31,7 @@ PARTS: dict[str, tuple[Callable[[Bench], Measurements], float]] = {  # with thei
     "resnet": (gpu_resnet.measurements, 60),
     "w": (gpu_w.measurements, 22),
     "unequal": (gpu_unequal.measurements, 32),
-    "bits": (gpu_bits.measurements, 12),
+    "bits": (gpu_bits.measurements, 20),
     "workloads": (gpu_workloads.measurements, 10),
     "grid": (gpu_w.grid, 45),
 }

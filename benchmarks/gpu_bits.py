@@ -1,20 +1,30 @@
-"""How exactly runs of W repeat: digests of models alone and in grids, and the distance from the plain reference."""
+"""How exactly runs of W repeat: digests of models alone and in grids, what they cost, the distance from the loop."""
 
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
+from unittest.mock import patch
 
+import torch
 from gpu_w import METHODS, RATES, settings
 from pictures import fashion_mnist
 from timed_rounds import Bench, Row
+from torch import Tensor
 
+from fedamd.oracles.stacked import convolution, layers, products
 from fedamd.runs.records import Record
 from fedamd.runs.run import Run
 from fedamd.runs.session import Sink
 
 GRIDS = (1, 3, 18)  # how many runs are in lockstep
 ROUNDS = 20
+
+
+def by_library(a: Tensor, b: Tensor, out: Tensor | None = None, start: Tensor | None = None) -> Tensor:
+    """The product of stacks as cuBLAS has it, whose bits depend on the stack."""
+    return torch.bmm(a, b, out=out) if start is None else torch.baddbmm(start, a, b)
 
 
 class Digests(Sink):
@@ -51,6 +61,19 @@ def measurements(bench: Bench) -> dict[str, Callable[[], Row]]:
         equal = [all(len({one[t] for one in of_a_run}) == 1 for of_a_run in shared) for t in range(1, played)]
         return {"grids": list(grids), "rounds": played - 1, "equal": sum(equal), "last": shared[0][0][-1][:16]}
 
+    def round_of(method: str) -> float:
+        runs = bench.runs(data, [settings(METHODS[method], bench.tiny)], 2 * rounds, evaluate=False)
+        return float(bench.timed(runs)["median_round_s"])
+
+    def cost(method: str) -> Row:
+        """A round with products of its own bits over one with the library's."""
+        own = round_of(method)
+        with ExitStack() as patched:
+            for module in (convolution, layers, products):
+                patched.enter_context(patch.object(module, "product", by_library))
+            library = round_of(method)
+        return {"round_s": own, "round_by_library_s": library, "times": own / library}
+
     def parity(name: str) -> Row:
         """Relative distance after two rounds from a common start."""
         ends = []
@@ -63,5 +86,6 @@ def measurements(bench: Bench) -> dict[str, Callable[[], Row]]:
 
     return {
         f"FedAMD p = 0.5, {', '.join(map(str, grids))} runs": same_bits,
+        **{f"{name}, own products and cuBLAS's": partial(cost, name) for name in ("FedAMD (sequential)", "FedAvg")},
         **{f"{name}, from loop and autograd": partial(parity, name) for name in ("FedAMD (sequential)", "FedAvg")},
     }

@@ -38,8 +38,10 @@ def test_published_workloads_are_timed(gpu, tmp_path):
 
 
 def test_runs_have_their_bits_in_any_grid_and_are_near_the_reference(gpu, tmp_path):
-    bits, *distances = measured(gpu, tmp_path, "--only", "bits")["bits"].values()
+    bits, *rows = measured(gpu, tmp_path, "--only", "bits")["bits"].values()
+    costs, distances = rows[:2], rows[2:]
     assert (bits["rounds"], bits["equal"]) == (3, 3)
+    assert all(row["times"] == row["round_s"] / row["round_by_library_s"] for row in costs)
     assert all(0 <= row["distance"] < 0.05 for row in distances)
 
 
