@@ -4,6 +4,7 @@ That is loading Triton, hashing all of it (400 MB) and building its driver with 
 cold.
 """
 
+import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from importlib.util import find_spec
@@ -19,6 +20,7 @@ def has_triton() -> bool:
     """Whether Triton is here; on a GPU it is what PyTorch brings along."""
     if find_spec("triton") is None:
         return False
+    os.environ.setdefault("TRITON_STORE_BINARY_ONLY", "1")  # writing down all stages of a kernel takes its time
     import triton
 
     major, minor = triton.__version__.split(".")[:2]

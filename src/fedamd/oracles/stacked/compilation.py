@@ -6,7 +6,7 @@ here fail again, and are told of, where they are needed.
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 
 import torch
@@ -17,28 +17,41 @@ from fedamd.oracles.stacked.convolution import ConvReLUPool, Geometry
 from fedamd.oracles.stacked.layers import Layer, Saved
 
 THREADS = 16
+AHEAD = 0.05  # seconds that a job has before the next one starts beside it
 Call = Callable[[], object]
 
 
 class Compilation:
-    """Jobs done where `like` is, each in a thread of its own if there are so many: calls one after the other."""
+    """Jobs done where `like` is, each in a thread of its own if there are so many: calls one after the other.
+
+    A kernel is first translated in Python, where threads only take turns. So they start one by one, and what takes
+    longest after that should come first.
+    """
 
     def __init__(self, jobs: Iterable[Sequence[Call]], like: Tensor) -> None:
         begun = triton_here.begin(like.device)
 
         def do(job: Sequence[Call]) -> None:
-            begun.compiler.exception()  # which is told of by the call
             with torch.cuda.device_of(like):  # type: ignore[no-untyped-call]
                 for call in job:
                     call()
 
-        threads = ThreadPoolExecutor(THREADS, "compilation")
-        self._jobs: list[Future[None]] = [threads.submit(do, job) for job in jobs]
-        threads.shutdown(wait=False)
+        def start() -> list[Future[None]]:
+            begun.compiler.exception()  # which is told of by the calls
+            started = []
+            with ThreadPoolExecutor(THREADS, "compilation") as threads:
+                for job in jobs:
+                    started.append(threads.submit(do, job))
+                    wait(started[-1:], AHEAD)
+            return started
+
+        starter = ThreadPoolExecutor(1, "compilations")
+        self._started = starter.submit(start)
+        starter.shutdown(wait=False)
 
     def wait(self) -> list[BaseException]:
         """What went wrong, when all is done."""
-        return [error for job in self._jobs if (error := job.exception()) is not None]
+        return [error for job in self._started.result() if (error := job.exception()) is not None]
 
 
 class _Layers:
@@ -87,16 +100,17 @@ def compile_layer_kernels(layers: Sequence[Layer], rows: Tensor, backwards: Mapp
 
     Fused blocks have kernels of their own. The others share theirs, so that one call finds what another has compiled.
     """
-    jobs: dict[Hashable, list[Call]] = defaultdict(list)  # the longest first
+    jobs: dict[tuple[str, Hashable], list[Call]] = defaultdict(list)
     for length, both in backwards.items():
         calls = _Layers(layers, rows, length)
         for way in (calls.forward, calls.input_gradient, calls.backward) if both else (calls.forward,):
             for number, layer in enumerate(layers):
                 alone = (length, number) if isinstance(layer, ConvReLUPool) else None
                 jobs[way.__name__, alone].append(partial(way, number))
-        for index, call in enumerate(_sample_kernels(rows, layers[-1].shape[0], length)):
-            jobs[index].append(call)
-    return Compilation(jobs.values(), rows)
+        for name, call in zip(("loss", "gather"), _sample_kernels(rows, layers[-1].shape[0], length), strict=True):
+            jobs[name, None].append(call)
+    longest_first = sorted(jobs, key=lambda job: job[1] is None)
+    return Compilation([jobs[job] for job in longest_first], rows)
 
 
 def compile_sample_kernels(rows: Tensor, classes: int, length: int) -> Compilation:
