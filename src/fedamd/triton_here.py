@@ -40,7 +40,10 @@ def begin(device: torch.device) -> Begun:
         done: Future[None] = Future()
         done.set_result(None)
         return Begun(done, done)
-    return _begun(torch.cuda.current_device() if device.index is None else device.index)
+    if device.index is not None:
+        return _begun(device.index)
+    # CUDA is initialised by whoever chooses a GPU; else it is the first, and there is no need to wait for that here
+    return _begun(torch.cuda.current_device() if torch.cuda.is_initialized() else 0)
 
 
 @cache
