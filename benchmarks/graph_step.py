@@ -102,8 +102,8 @@ def first_call(model: nn.Module, data: Dataset) -> GraphOracle:
     triton.knobs.compilation.listener = listen
     stage("tracing", lambda: Network(model, (3, 32, 32)))
     stage("a first kernel", lambda: triton_here.begin(CUDA).kernel.result())
-    stage("the others", lambda: [compile_graph_kernels(data.inputs).wait(), sample_kernels(data)])
-    stage("once more", lambda: [compile_graph_kernels(data.inputs).wait(), sample_kernels(data)])
+    stage("the others", lambda: [compile_graph_kernels(data.inputs, data.classes).wait(), sample_kernels(data)])
+    stage("once more", lambda: [compile_graph_kernels(data.inputs, data.classes).wait(), sample_kernels(data)])
     oracle = stage("an oracle", lambda: GraphOracle(model, data))
     stage("a gradient", lambda: oracle.gradient(stack(model, 10), draw(10)))
     print("first call: " + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in stages.items()))

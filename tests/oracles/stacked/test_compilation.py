@@ -17,7 +17,7 @@ def test_every_call_fits(kernels: Kernels, device: str, monkeypatch: pytest.Monk
     kernels("triton_columns")
     monkeypatch.setattr(compilation, "THREADS", 1)  # Triton's interpreter is for one thread
     rows = torch.ones(3, 1, 2, 2, device=device)
-    assert compilation.compile_graph_kernels(rows).wait() == []
+    assert compilation.compile_graph_kernels(rows, 3).wait() == []
     assert compilation.compile_sample_kernels(rows, 3, 5).wait() == []
 
 

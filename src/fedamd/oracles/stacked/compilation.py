@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
+from threading import Lock
 
 import torch
 from torch import Tensor
@@ -18,7 +19,10 @@ from fedamd.oracles.stacked.layers import Layer, Saved
 
 THREADS = 16
 AHEAD = 0.05  # seconds that a job has before the next one starts beside it
+USUAL = 64  # samples of a batch: the kernel of losses serves as many as from the power of two before
 Call = Callable[[], object]
+
+_LOSS = Lock()  # so that what one call compiles, another of the same kernel finds
 
 
 class Compilation:
@@ -126,13 +130,14 @@ def _sample_kernels(rows: Tensor, classes: int, length: int) -> Sequence[Call]:
 
     def loss() -> None:
         logits, weights = rows.new_zeros(1, classes, length), rows.new_zeros(1, length)
-        triton_samples.cross_entropy(logits, numbers()[0], numbers(), weights)
+        with _LOSS:
+            triton_samples.cross_entropy(logits, numbers()[0], numbers(), weights)
 
     return [loss, lambda: triton_samples.gather(rows, numbers())]
 
 
-def compile_graph_kernels(rows: Tensor) -> Compilation:
-    """Every other kernel of networks that are graphs, on the smallest of images like `rows`."""
+def compile_graph_kernels(rows: Tensor, classes: int) -> Compilation:
+    """Every other kernel of networks that are graphs, on the smallest of images like `rows`, and the usual losses."""
     from fedamd.oracles.stacked import triton_columns as columns
     from fedamd.oracles.stacked import triton_group_norm as norm
 
@@ -150,6 +155,7 @@ def compile_graph_kernels(rows: Tensor) -> Compilation:
     calls: list[Call] = [  # the longest first
         lambda: norm.forward(images(1, 2, 2), weight(), weight(), 1, 1e-5, None, True),
         lambda: norm.input_gradient(kept(), weight(), images(1, 2, 2), 1, False),
+        _sample_kernels(rows, classes, USUAL)[0],
         lambda: columns.fold(images(4), everywhere, 2),
         lambda: columns.fold(images(4), geometry, 2),
         lambda: columns.largest_back(images(1, 1, 1), images(1, 1, 1, dtype=torch.uint8), geometry),

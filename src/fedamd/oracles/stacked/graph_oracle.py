@@ -31,7 +31,7 @@ class GraphOracle(AutogradOracle):
     def __init__(self, model: nn.Module, dataset: Dataset) -> None:
         self._compiling: list[Compilation] = []  # first of all: beside the rest
         if has_kernels(dataset.inputs):
-            self._compiling.append(compile_graph_kernels(dataset.inputs))
+            self._compiling.append(compile_graph_kernels(dataset.inputs, dataset.classes))
         try:
             self._network = _network(model, dataset)
         except (NotPlain, FedamdError) as reason:
