@@ -199,10 +199,10 @@ def stack_orders(
             width = asked.size if taken is None else -(-position.shape[-1] // taken) * taken
             position, real = widened(position, int(width)), widened(real, int(width))
         numbers = _gather(requests, counts, clients, position)
-        samples += list(numbers.unbind(1))
-        weights += list(batch_weights(real, x.dtype).unbind(1))
+        samples += _one_by_one(numbers)
+        weights += _one_by_one(batch_weights(real, x.dtype))
         if keyed:
-            keys += list(sample_keys(words(Purpose.SAMPLE, index), clients, position).unbind(1))
+            keys += _one_by_one(sample_keys(words(Purpose.SAMPLE, index), clients, position))
         lengths += [tuple(Batches(1, asked.size).samples(size) for size in owned)] * asked.count
         pieces += [taken] * asked.count
     return Stack(
@@ -216,6 +216,11 @@ def stack_orders(
         lengths,
         pieces,
     )
+
+
+def _one_by_one(batches: Tensor) -> list[Tensor]:
+    """Of (n, count, size) every (n, size), its rows one after the other in memory: nobody need copy them again."""
+    return list(batches.transpose(0, 1).contiguous().unbind(0))
 
 
 def _gather(requests: Sequence[Request], counts: Sequence[int], clients: Tensor, position: Tensor) -> Tensor:

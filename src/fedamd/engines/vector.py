@@ -32,7 +32,7 @@ from fedamd.oracles.base import Oracle
 
 T = TypeVar("T")
 _Group = Sequence[tuple[int, Order]]  # orders of one stack, each with the index of its request
-SIDE_BY_SIDE = 4  # chunks for workers to have at once: while one is in Python, the others keep all cores busy
+SIDE_BY_SIDE = 2  # chunks of few clients: one keeps all cores busy while the other is in Python, and no third waits
 LARGE = 1 << 20  # parameters from which on a step takes so long that recording the steps one by one costs nothing
 
 

@@ -94,7 +94,9 @@ class NativeOracle(Oracle):
 
     def descend(self, x: Tensor, eta: Tensor, batches: Sequence[Batch]) -> tuple[Tensor, list[Tensor]]:
         """Where such steps lead, one on each batch, and their losses: one call, and Python is in nobody's way."""
-        x = self._parameters(x).clone()
+        given_x, x = x, self._parameters(x)
+        if x.data_ptr() == given_x.data_ptr():  # else it is a copy already
+            x = x.clone()
         rates = torch.as_tensor(eta, dtype=torch.float32).expand(*x.shape[:-1], 1).contiguous()
         losses = x.new_empty(len(batches), *x.shape[:-1])
         given = [_Batches.of(batch, x, self.keyed) for batch in batches]
@@ -250,7 +252,7 @@ class _Batches(ctypes.Structure):
 
     @classmethod
     def of(cls, batch: Batch, x: Tensor, keyed: bool) -> "_Batches":
-        samples, weights = batch.samples.contiguous(), batch.weights.detach().contiguous()
+        samples, weights = batch.samples.contiguous(), batch.weights.contiguous()
         if samples.dtype != torch.int64 or weights.dtype != torch.float32:
             raise FedamdError(f"a batch is int64 samples and float32 weights, not {samples.dtype} and {weights.dtype}")
         if samples.device.type != "cpu" or weights.device.type != "cpu":
