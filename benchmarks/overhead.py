@@ -39,7 +39,7 @@ class Call:
 def calls_timed() -> Iterator[list[Call]]:
     """All calls of native oracles while this is held."""
     calls: list[Call] = []
-    originals = {name: getattr(NativeOracle, name) for name in ("gradient", "corrected", "step", "loss", "evaluate")}
+    originals = {name: getattr(NativeOracle, name) for name in ("gradient", "corrected", "descend", "loss", "evaluate")}
 
     def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any) -> Any:
