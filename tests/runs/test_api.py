@@ -7,6 +7,9 @@ from torch import nn
 import fedamd
 from fedamd import Dataset, FedAMD, Partition
 from fedamd.errors import FedamdError
+from fedamd.runs import api
+from fedamd.runs.config import load_config
+from fedamd.runs.experiment import build_experiment
 
 OWNED = [[0, 1, 2], [3, 4, 5, 6, 7], [8, 9], [10, 11, 12, 13]]
 
@@ -193,3 +196,14 @@ def test_a_run_with_dropout_goes_on_as_if_it_had_never_stopped(tmp_path):
     fedamd.run(settings, model=net(), rounds=2, out=tmp_path / "run")
     resumed = fedamd.resume(tmp_path / "run", model=net(), rounds=4)
     assert torch.equal(resumed.x, whole.x)
+
+
+@pytest.mark.parametrize(("size", "told"), [(32, 32), ("full", "full"), (None, "full"), (0.5, "full")])
+def test_an_engine_is_told_of_batches_only_what_is_a_number_of_samples(line, monkeypatch, size, told):
+    """A method's own `small_batch` may be anything; kernels are compiled for a length."""
+    experiment = build_experiment(load_config({"clients": 4, "cohort": 3}), dataset=line, model=nn.Linear(1, 1))
+    object.__setattr__(experiment.algorithm, "small_batch", size)
+    asked = []
+    monkeypatch.setattr(api, "choose_engine", lambda *given: asked.append(given[-1]))
+    api.resolve_engine(experiment)
+    assert asked == [told]

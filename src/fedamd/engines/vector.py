@@ -4,7 +4,7 @@ Orders of the same role with the same batches are merged, whichever runs they co
 data, cohort, seed and learning rate. On a CPU a run's bits are its own: over an oracle whose rows depend, in their last
 bits, on the rows beside them, the runs' stacks stay apart. On CUDA the role's whole local loop is captured in a graph
 for each number of rows, rounded up so that changing numbers of miners seldom capture anew; of large models, for batches
-in pieces, and where clients of one role take different numbers of steps, the gradient alone is.
+in pieces, and where clients of one role take many different numbers of steps, the gradient alone is.
 """
 
 from collections import Counter, OrderedDict, defaultdict
@@ -33,6 +33,7 @@ from fedamd.oracles.base import Oracle
 T = TypeVar("T")
 _Group = Sequence[tuple[int, Order]]  # orders of one stack, each with the index of its request
 SIDE_BY_SIDE = 2  # chunks of few clients: one keeps all cores busy while the other is in Python, and no third waits
+LOOPS = 3  # of one role with different numbers of steps that are worth a graph each
 LARGE = 1 << 20  # parameters from which on a step takes so long that recording the steps one by one costs nothing
 
 
@@ -161,7 +162,7 @@ class VectorEngine(Engine):
         assemblies = [Assembly(len(stack)) for stack in stacks]
         played = Counter(roles)
         chunks = [
-            _Chunk(role, stack, start, stop, assembly, by_steps=played[role] > 1)
+            _Chunk(role, stack, start, stop, assembly, by_steps=played[role] > LOOPS)
             for role, stack, assembly in zip(roles, stacks, assemblies, strict=True)
             for start, stop in pairwise(self._bounds(stack))
         ]

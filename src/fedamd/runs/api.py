@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fedamd.algorithms.base import Algorithm
+from fedamd.algorithms.base import Algorithm, Size
 from fedamd.data.base import Dataset
 from fedamd.engines import Engine
 from fedamd.engines.client_store import ClientStore, MemoryStore
@@ -198,8 +198,14 @@ def resolve_engine(
         experiment.dataset,
         config.micro_batch,
         config.precision,
-        getattr(experiment.algorithm, "small_batch", "full"),
+        _usual_batch(experiment.algorithm),
     )
+
+
+def _usual_batch(algorithm: Algorithm) -> Size:
+    """What most gradients will be asked for on, as far as the method says so: in one's own it may mean anything."""
+    size = getattr(algorithm, "small_batch", None)
+    return size if isinstance(size, int) and size > 0 else "full"
 
 
 def engine_for(experiment: Experiment) -> Engine:

@@ -23,7 +23,7 @@ STAND_INS = {
     "v4": ("-march=x86-64-v2", "-D__AVX512F__=1", "-O1"),  # the shapes are tested, not the speed
     "neon": ("-march=x86-64-v2", "-D__aarch64__=1", "-O1"),
 }
-TESTED = ("test_oracle.py", "test_batches.py")
+TESTED = ("test_oracle.py", "test_refusals.py", "test_batches.py")
 WITH_STAND_IN = """
 import sys
 from pathlib import Path
