@@ -18,8 +18,9 @@ class Convolution final : public Layer {
           conv(convolved(in, channels, kernel)), kernel(kernel), weights(in.channels * kernel.rows * kernel.columns),
           bias(bias), with_relu(relu), pool(pool), forwards(in, conv, out, kernel, bias, relu, pool),
           pooled_weights(in, conv, out, kernel), pooled_inputs(in, out, kernel), listed_inputs(in, out, kernel),
-          sparse_weights(pool && pooled_weights.worthwhile()), sparse_inputs(pool && pooled_inputs.worthwhile()),
-          in_lists(pool && !sparse_inputs && listed_inputs.worthwhile()) {}
+          sparse_weights(pool && pooled_weights.worthwhile()),
+          in_lists(pool && listed_inputs.worthwhile() && (in.channels >= LANES || !pooled_inputs.worthwhile())),
+          sparse_inputs(pool && !in_lists && pooled_inputs.worthwhile()) {}
 
     static Shape convolved(Shape in, int channels, Kernel k) {
         return {channels, (in.height - k.rows) / k.stride_rows + 1, (in.width - k.columns) / k.stride_columns + 1};
@@ -263,7 +264,7 @@ class Convolution final : public Layer {
     const PooledWeights pooled_weights;
     const PooledInputs pooled_inputs;
     const ListedInputs listed_inputs;
-    const bool sparse_weights, sparse_inputs, in_lists;  // whether they are used
+    const bool sparse_weights, in_lists, sparse_inputs;  // whether they are used; lists where channels fill the lanes
 };
 
 }  // namespace fedamd
