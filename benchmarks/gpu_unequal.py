@@ -35,8 +35,9 @@ def measurements(bench: Bench) -> dict[str, Callable[[], Row]]:
         }
         (run,) = runs = bench.runs(data, [settings], rounds)
         sizes = list(run.experiment.clients.sizes)
-        return {"smallest": min(sizes), "largest": max(sizes)} | bench.timed(runs)
+        row = {"smallest": min(sizes), "largest": max(sizes)} | bench.timed(runs)
+        return row | {"gradients_a_round": run.ledger.gradient_samples / max(1, run.t)}  # of single samples
 
     rows = {name: partial(one, partition, METHOD, rounds) for name, partition in PARTITIONS.items()}
     name = "Dirichlet(0.3)"  # where FedNova's clients differ in their numbers of steps as well
-    return rows | {f"FedNova, {name}": partial(one, PARTITIONS[name], FEDNOVA, rounds // 4)}
+    return rows | {f"FedNova, {name}": partial(one, PARTITIONS[name], FEDNOVA, rounds)}

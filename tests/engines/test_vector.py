@@ -11,7 +11,7 @@ import fedamd
 from fedamd.algorithms import ALGORITHMS, FedAMD
 from fedamd.data import Dataset, Partition
 from fedamd.data.augment import FlipCrop
-from fedamd.engines import vector
+from fedamd.engines import together, vector
 from fedamd.engines.device_memory import NoRoom
 from fedamd.engines.factory import make_engine
 from fedamd.engines.loop import LoopEngine
@@ -94,6 +94,27 @@ def assert_same(one: Run, other: Run, tolerance: float = 1e-10) -> None:
     assert held.keys() == twin_held.keys()
     for name in held:
         torch.testing.assert_close(held[name].cpu()[order], twin_held[name][twin_order], rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_method_runs_step_by_step_beside_others_as_in_the_loop(name, labelled, monkeypatch):
+    """Three runs in lockstep of one, two and three steps: as on a GPU, where numbers of steps are many."""
+    monkeypatch.setattr(together, "LOOPS", 0)
+
+    def runs() -> list[Run]:
+        method = small(name)
+        fields = {field.name for field in dataclasses.fields(method)}
+        lengths = [{"steps": steps} if "steps" in fields else {} for steps in (1, 2, 3)]
+        return [
+            begin(labelled, dataclasses.replace(method, **length), seed, failure_rate=0.2, rounds=2)
+            for seed, length in enumerate(lengths)
+        ]
+
+    looped, side_by_side = runs(), runs()
+    finished(LoopEngine(oracle(looped[0])), *looped)
+    finished(VectorEngine(oracle(side_by_side[0]), samples_at_once=40, piece=2), *side_by_side)
+    for run, twin in zip(side_by_side, looped, strict=True):
+        assert_same(run, twin)
 
 
 @pytest.mark.parametrize("failure_rate", [0.0, 0.3])

@@ -1,8 +1,9 @@
 """An oracle whose gradient is recorded once for each shape as a CUDA graph, and replayed.
 
-For models so large that recording a role's whole local loop would take longer than it saves, and for batches in pieces.
-All graphs work in the same memory: one stack of models to read and one of gradients to write, as long as the longest so
-far, and one pool for what lies between. On a CPU, where nothing can be recorded, the same is computed anew.
+For models so large that recording a role's whole local loop would take longer than it saves, for batches in pieces, and
+for clients that take many different numbers of steps. All graphs work in the same memory: one stack of models to read
+and one of gradients to write, as long as the longest so far, and one pool for what lies between. On a CPU, where
+nothing can be recorded, the same is computed anew.
 """
 
 from collections import OrderedDict
@@ -22,6 +23,17 @@ def rounded_up(rows: int) -> int:
     """The next of 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, …: at most a quarter more than asked for."""
     step = 1 << max(0, rows.bit_length() - 3)
     return -(-rows // step) * step
+
+
+def few_sizes(rows: int, most: int) -> int:
+    """For what is left of a stack of `most` rows, the next of 1, 2, 3, 4, 6, 8, 12, 16, 24, …, or all of it rounded up.
+
+    Not below a thirty-second of all, so that there are at most twelve sizes, however large the stack.
+    """
+    whole = rounded_up(most)
+    rows = max(rows, whole // 32)
+    power = 1 << (rows - 1).bit_length()
+    return min(whole, power if 4 * rows > 3 * power else power * 3 // 4)
 
 
 T = TypeVar("T")
@@ -75,10 +87,11 @@ class CapturedOracle:
             size = like.shape[-1] if self._packing is None else self._packing.size
             self._x, self._gradient = like.new_zeros(2, rows, size)
 
-    def gradient(self, x: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        """∇f(x; B) and f(x; B)."""
+    def gradient(self, x: Tensor, batch: Batch, most: int = 0) -> tuple[Tensor, Tensor]:
+        """∇f(x; B) and f(x; B); the models may be what is left of a stack of `most`."""
+        self.reserve(max(most, len(x)), x)
         self._loaded(x)
-        gradient, loss = self._replayed(batch)
+        gradient, loss = self._replayed(batch, most)
         return self._whole(gradient, torch.zeros_like, x), loss.clone()
 
     def difference(self, x: Tensor, previous: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -99,11 +112,15 @@ class CapturedOracle:
         return stepped, loss
 
     def descend(self, x: Tensor, eta: Tensor, batches: Sequence[Batch]) -> tuple[Tensor, list[Tensor]]:
-        """Where such steps lead, one on each batch, and their losses: the models stay in their place on the way."""
+        """Where such steps lead, one on each batch, and their losses: the models stay in their place on the way.
+
+        Batches may have fewer rows than those before: models that come last rest where they are.
+        """
         current, losses = self._loaded(x), []
         for batch in batches:
-            gradient, loss = self._replayed(batch)
-            current.addcmul_(eta, gradient, value=-1)
+            rows = len(batch.samples)
+            gradient, loss = self._replayed(batch, len(x))
+            current[:rows] -= gradient.mul_(eta[:rows])  # rounded as x − η·g is anywhere else
             losses.append(loss.clone())
         return self._whole(current, torch.clone, x), losses
 
@@ -136,11 +153,11 @@ class CapturedOracle:
         else:
             self._packing.subtract(results, whole)
 
-    def _replayed(self, batch: Batch) -> tuple[Tensor, Tensor]:
+    def _replayed(self, batch: Batch, most: int = 0) -> tuple[Tensor, Tensor]:
         """Gradients and losses of the loaded models where the graph leaves them: the next call overwrites them."""
         assert self._gradient is not None
         rows, width = batch.samples.shape
-        key = (rounded_up(rows), width)
+        key = (few_sizes(rows, max(most, rows)), width)
         if key not in self._graphs:
             self._graphs[key] = self._captured(key, batch)
             self.captures += 1

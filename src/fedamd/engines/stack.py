@@ -71,10 +71,15 @@ class Stack:
         return any(self.pieces)
 
     @property
+    def widths(self) -> tuple[int, ...]:
+        """How many samples of one row a gradient is asked for in one call, for every batch."""
+        together = zip(self.pieces, self.samples, strict=True)
+        return tuple(piece or samples.shape[-1] for piece, samples in together)
+
+    @property
     def widest(self) -> int:
-        """The most samples of one row that a gradient is asked for in one call."""
-        widths = (piece or samples.shape[-1] for piece, samples in zip(self.pieces, self.samples, strict=True))
-        return max(widths, default=1)
+        """The most samples of one row in one call."""
+        return max(self.widths, default=1)
 
     @cached_property
     def real(self) -> list[int]:

@@ -4,10 +4,10 @@ Orders of the same role with the same batches are merged, whichever runs they co
 data, cohort, seed and learning rate. On a CPU a run's bits are its own: over an oracle whose rows depend, in their last
 bits, on the rows beside them, the runs' stacks stay apart. On CUDA the role's whole local loop is captured in a graph
 for each number of rows, rounded up so that changing numbers of miners seldom capture anew; of large models, for batches
-in pieces, and where clients of one role take many different numbers of steps, the gradient alone is.
+in pieces, and where clients take many different numbers of steps, the gradient alone is.
 """
 
-from collections import Counter, OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -21,19 +21,19 @@ import torch
 from torch import Tensor
 
 from fedamd.algorithms.base import Answers, Order, Replies, Role
-from fedamd.engines.base import Engine, Request, accepted, like_x
+from fedamd.engines.base import Engine, Gradients, Request, accepted, like_x
 from fedamd.engines.captured import MOST_GRAPHS, CapturedOracle, recorded, rounded_up
 from fedamd.engines.device_memory import NoRoom, is_full, with_room
 from fedamd.engines.loop import play
 from fedamd.engines.pieces import PIECE
 from fedamd.engines.stack import Assembly, Stack, StackedReplies, play_stacked, stack_orders
+from fedamd.engines.together import Loops, play_together, within
 from fedamd.errors import FedamdError, UserCodeError, described, round_named
 from fedamd.oracles.base import Oracle
 
 T = TypeVar("T")
 _Group = Sequence[tuple[int, Order]]  # orders of one stack, each with the index of its request
 SIDE_BY_SIDE = 2  # chunks of few clients: one keeps all cores busy while the other is in Python, and no third waits
-LOOPS = 3  # of one role with different numbers of steps that are worth a graph each
 LARGE = 1 << 20  # parameters from which on a step takes so long that recording the steps one by one costs nothing
 
 
@@ -69,6 +69,7 @@ class VectorEngine(Engine):
         self._graphs: OrderedDict[Hashable, _Graph[Any]] = OrderedDict()  # the one not used for longest first
         self._pool: Any = None  # graphs are replayed one after the other and can share their memory
         self._captures = 0
+        self._loops = Loops()
         self._rows = 1  # of all stacks of the exchange
 
     def execute(self, requests: Sequence[Request]) -> list[Answers]:
@@ -160,14 +161,19 @@ class VectorEngine(Engine):
     def _play(self, roles: Sequence[Role], stacks: Sequence[Stack]) -> list[StackedReplies]:
         """Every role with its stack, in chunks of rows. The largest come first, so that workers end together."""
         assemblies = [Assembly(len(stack)) for stack in stacks]
-        played = Counter(roles)
+        for role, stack in zip(roles, stacks, strict=True):
+            self._loops.add(role, stack.widths)
         chunks = [
-            _Chunk(role, stack, start, stop, assembly, by_steps=played[role] > LOOPS)
+            _Chunk(role, stack, start, stop, assembly, self._by_steps(role, stack))
             for role, stack, assembly in zip(roles, stacks, assemblies, strict=True)
             for start, stop in pairwise(self._bounds(stack))
         ]
+        by_steps = [chunk for chunk in chunks if chunk.by_steps]
+        for together in within(by_steps, [chunk.samples_at_once for chunk in by_steps], self._samples_at_once):
+            self._play_together(together)
         waiting: SimpleQueue[_Chunk | None] = SimpleQueue()
-        for chunk in sorted(chunks, key=lambda chunk: chunk.sample_count, reverse=True):
+        alone = [chunk for chunk in chunks if not chunk.by_steps]
+        for chunk in sorted(alone, key=lambda chunk: chunk.sample_count, reverse=True):
             waiting.put(chunk)
 
         def work(oracle: Oracle) -> None:
@@ -178,8 +184,34 @@ class VectorEngine(Engine):
         if self._threads is None:
             work(self._oracle)
         else:
-            list(self._threads.map(work, self._workers[: len(chunks)]))
+            list(self._threads.map(work, self._workers[: len(alone)]))
         return [assembly.whole() for assembly in assemblies]
+
+    def _by_steps(self, role: Role, stack: Stack) -> bool:
+        """Not as one loop: where numbers of steps differ, each would have to be recorded by itself."""
+        recorded = stack.noise.is_cuda or self._piece is not None
+        return recorded and self._oracle.dimension < LARGE and self._loops.many(role)
+
+    def _play_together(self, chunks: Sequence["_Chunk"]) -> None:
+        """Step by step, side by side; in halves where the device has no memory for all."""
+        if len(chunks) == 1:
+            self._play_in_memory(chunks[0], self._oracle)
+            return
+        try:
+            plays = [partial(self._play_steps, chunk.role, chunk.rows(), False) for chunk in chunks]
+            outcomes = play_together(plays, self._captured)
+        except RuntimeError as error:
+            if not is_full(error):
+                raise
+        else:
+            for chunk, outcome in zip(chunks, outcomes, strict=True):
+                with_room(partial(chunk.assembly.put, chunk.start, outcome), self._make_room, 1)
+            return
+        self._make_room()
+        self._samples_at_once = max(1, sum(chunk.samples_at_once for chunk in chunks) // 2)
+        middle = len(chunks) // 2
+        self._play_together(chunks[:middle])
+        self._play_together(chunks[middle:])
 
     def _bounds(self, stack: Stack) -> list[int]:
         """Where the chunks of a stack begin and end: as even as can be, and few, so that few threads run Python."""
@@ -203,7 +235,7 @@ class VectorEngine(Engine):
                     f"{chunk.stack.widest} samples at once; set micro_batch to a smaller number ({error})"
                 ) from error
         else:
-            with_room(lambda: chunk.assembly.put(chunk.start, outcome), self._make_room, 1)
+            with_room(partial(chunk.assembly.put, chunk.start, outcome), self._make_room, 1)
             return
         self._make_room()
         self._samples_at_once = max(1, rows // 2 * chunk.stack.widest)
@@ -219,10 +251,10 @@ class VectorEngine(Engine):
             torch.cuda.empty_cache()
 
     def _play_chunk(self, chunk: "_Chunk", oracle: Oracle) -> StackedReplies:
-        role, stack = chunk.role, chunk.stack.rows(chunk.start, chunk.stop)
+        role, stack = chunk.role, chunk.rows()
         large = oracle.dimension >= LARGE
-        if stack.cut or ((large or chunk.by_steps) and stack.noise.is_cuda):
-            return self._play_steps(role, stack, large)
+        if stack.cut or chunk.by_steps or (large and stack.noise.is_cuda):
+            return self._play_steps(role, stack, large, self._captured)
         if not stack.noise.is_cuda:
             return play_stacked(role, stack, oracle, self._micro_batch)
         return self._play_recorded(role, stack, oracle)
@@ -236,13 +268,13 @@ class VectorEngine(Engine):
         outcome = self._graph(role, play, stack.tensors())(stack.tensors())
         return outcome.map([tensor[: len(stack)].clone() for tensor in outcome.tensors()])
 
-    def _play_steps(self, role: Role, stack: Stack, large: bool) -> StackedReplies:
+    def _play_steps(self, role: Role, stack: Stack, large: bool, oracle: Gradients) -> StackedReplies:
         """With graphs of the gradient alone: all pieces at once of a small model, of a large one as many as rows."""
         most = max(1, self._samples_at_once // stack.widest)
         if not large:
-            return play_stacked(role, stack, self._captured, self._micro_batch, min(most, 1 << 12))
+            return play_stacked(role, stack, oracle, self._micro_batch, min(most, 1 << 12))
         self._captured.reserve(min(most, self._rows), next(iter(stack.sent.values())))
-        return play_stacked(role, stack, self._captured, self._micro_batch, min(most, self._rows, len(stack)))
+        return play_stacked(role, stack, oracle, self._micro_batch, min(most, self._rows, len(stack)))
 
     def _graph(self, what: Hashable, compute: Callable[[Sequence[Tensor]], T], stacks: Sequence[Tensor]) -> "_Graph[T]":
         """The graph of this computation for stacks of such shapes, recorded when it is first asked for."""
@@ -267,7 +299,15 @@ class _Chunk:
     start: int
     stop: int
     assembly: Assembly
-    by_steps: bool  # not as one loop: where numbers of steps differ, each would have to be recorded by itself
+    by_steps: bool  # not as one loop
+
+    def rows(self) -> Stack:
+        return self.stack.rows(self.start, self.stop)
+
+    @property
+    def samples_at_once(self) -> int:
+        """Of one gradient call."""
+        return (self.stop - self.start) * self.stack.widest
 
     @property
     def sample_count(self) -> int:
