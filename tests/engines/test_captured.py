@@ -2,7 +2,6 @@
 
 import torch
 
-from fedamd.engines import captured
 from fedamd.engines.base import RecordingGradient
 from fedamd.engines.captured import CapturedOracle, rounded_up
 from fedamd.models import Logistic
@@ -66,10 +65,9 @@ def test_a_role_that_descends_has_the_losses_of_all_its_steps(labelled):
     torch.testing.assert_close(at_once.mean_loss(), one_by_one.mean_loss())
 
 
-def test_the_shape_not_used_for_longest_is_forgotten(labelled, monkeypatch):
-    monkeypatch.setattr(captured, "MOST_GRAPHS", 2)
+def test_the_shape_not_used_for_longest_is_forgotten(labelled):
     oracle = AutogradOracle(Logistic(3, 0.1).double(), labelled)
-    wrapped = CapturedOracle(oracle)
+    wrapped = CapturedOracle(oracle, most_graphs=2)
     wrapped.reserve(1, torch.zeros(1, oracle.dimension, dtype=torch.float64))
     x = torch.zeros(1, oracle.dimension, dtype=torch.float64)
     for width in (1, 2, 1, 3, 1, 2):  # 2 goes when 3 comes, 3 when 2 comes back

@@ -16,7 +16,7 @@ from fedamd.data.partition import Dirichlet
 from fedamd.engines.captured import MOST_GRAPHS, CapturedOracle, few_sizes
 from fedamd.engines.loop import LoopEngine
 from fedamd.engines.together import LOOPS, Loops, play_together, within
-from fedamd.engines.vector import VectorEngine
+from fedamd.engines.vector import WIDTHS, VectorEngine
 from fedamd.models import Logistic
 from fedamd.oracles.autograd import AutogradOracle
 from fedamd.oracles.base import Batch
@@ -25,7 +25,7 @@ from fedamd.runs.experiment import build_experiment
 from fedamd.runs.rounds import drive
 from fedamd.runs.run import Run
 
-CLIENTS, COHORT, BATCH = 100, 10, 4
+CLIENTS, COHORT = 100, 10
 
 
 class Counting(AutogradOracle):
@@ -192,10 +192,10 @@ def unequal(alpha: float) -> Dataset:
     return Dataset(**(vars(data) | {"clients": Dirichlet(alpha)(data, CLIENTS, 0)}))
 
 
-def nova(data: Dataset, rounds: int, seed: int = 0, device: str = "cpu", **changes) -> Run:
+def nova(data: Dataset, rounds: int, seed: int = 0, device: str = "cpu", batch: int = 4, **changes) -> Run:
     settings = {"clients": CLIENTS, "cohort": COHORT, "rounds": rounds, "seed": seed, "dtype": "float64"}
     torch.manual_seed(0)
-    method = FedNova(eta_l=0.05, small_batch=BATCH)
+    method = FedNova(eta_l=0.05, small_batch=batch)
     config = load_config(settings | {"device": device} | changes)
     return Run(build_experiment(config, dataset=data, model=nn.Linear(5, 10).double(), algorithm=method))
 
@@ -221,6 +221,17 @@ def test_fednova_needs_few_graphs_and_little_padding(alpha, runs):
     assert engine._captured.captures == len(engine._captured) <= MOST_GRAPHS
     real = sum(run.ledger.gradient_samples for run in lockstep)
     assert real <= sum(map(math.prod, oracle.shapes)) <= 1.25 * real
+
+
+def test_runs_in_lockstep_with_batches_of_three_widths_keep_their_graphs():
+    data = unequal(0.1)
+    runs, twins = ([nova(data, 4, seed, batch=batch) for seed, batch in enumerate((3, 4, 5))] for _ in range(2))
+    engine = VectorEngine(AutogradOracle(runs[0].experiment.model, data), samples_at_once=1 << 18, piece=64)
+    models(engine, *runs)
+    models(LoopEngine(AutogradOracle(runs[0].experiment.model, data)), *twins)
+    for run, twin in zip(runs, twins, strict=True):
+        torch.testing.assert_close(run.state.x, twin.state.x, rtol=0, atol=1e-10)
+    assert MOST_GRAPHS < engine._captured.captures == len(engine._captured) <= WIDTHS * MOST_GRAPHS
 
 
 @pytest.mark.parametrize("clients", [2, 3])

@@ -61,8 +61,9 @@ def _side_stream(device: int) -> torch.cuda.Stream:
 class CapturedOracle:
     """Stacks of models; `reserve` says beforehand how many there will be, so that the memory need not grow."""
 
-    def __init__(self, oracle: Oracle) -> None:
+    def __init__(self, oracle: Oracle, most_graphs: int = MOST_GRAPHS) -> None:
         self._oracle = oracle
+        self._most_graphs = most_graphs
         self._packing = oracle.packing if isinstance(oracle, PackedOracle) else None
         self._graphs: OrderedDict[tuple[int, int], _Shape] = OrderedDict()
         self._x: Tensor | None = None
@@ -161,7 +162,7 @@ class CapturedOracle:
         if key not in self._graphs:
             self._graphs[key] = self._captured(key, batch)
             self.captures += 1
-            if len(self._graphs) > MOST_GRAPHS:
+            if len(self._graphs) > self._most_graphs:
                 self._graphs.popitem(last=False)
         self._graphs.move_to_end(key)
         return self._gradient[:rows], self._graphs[key](batch)[:rows]

@@ -67,7 +67,9 @@ def play_together(plays: Sequence[Callable[[Gradients], T]], oracle: CapturedOra
     """What each of these functions returns, given an oracle to ask."""
     actors = [_Actor(play) for play in plays]
     rows = 1  # the most models that were asked about at once
-    with ThreadPoolExecutor(len(plays), "role") as threads:
+    initialised = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    device = torch.cuda.current_device() if initialised else -1  # this thread's, for the others; -1 means nothing
+    with ThreadPoolExecutor(len(plays), "role", torch.cuda.set_device, (device,)) as threads:
         try:
             for actor in actors:
                 actor.begin(threads)

@@ -34,6 +34,7 @@ from fedamd.oracles.base import Oracle
 T = TypeVar("T")
 _Group = Sequence[tuple[int, Order]]  # orders of one stack, each with the index of its request
 SIDE_BY_SIDE = 2  # chunks of few clients: one keeps all cores busy while the other is in Python, and no third waits
+WIDTHS = 3  # of batches whose steps are recorded, each for up to MOST_GRAPHS numbers of rows
 LARGE = 1 << 20  # parameters from which on a step takes so long that recording the steps one by one costs nothing
 
 
@@ -65,7 +66,7 @@ class VectorEngine(Engine):
             else None
         )
         self._piece = piece
-        self._captured = CapturedOracle(oracle)
+        self._captured = CapturedOracle(oracle, MOST_GRAPHS * (1 if oracle.dimension >= LARGE else WIDTHS))
         self._graphs: OrderedDict[Hashable, _Graph[Any]] = OrderedDict()  # the one not used for longest first
         self._pool: Any = None  # graphs are replayed one after the other and can share their memory
         self._captures = 0
