@@ -267,6 +267,19 @@ def test_a_descent_is_its_steps_one_after_the_other(length: int, threads: int) -
         assert not torch.equal(there, x[rows])
 
 
+def test_models_that_start_at_one_point_are_as_good_as_copies_of_it() -> None:
+    """A stack of one row shown many times goes the ways of the copies, and the row itself stays as it is."""
+    torch.manual_seed(0)
+    oracle = NativeOracle(small(), dataset((2, 8, 8), 5), threads=2)
+    x, batches = torch.randn(oracle.dimension), [uniform(3, 20), uniform(3, 9)]
+    before = x.clone()
+    there, losses = oracle.descend(x.expand(3, -1), torch.tensor(0.1), batches)
+    copies, losses_there = oracle.descend(x.repeat(3, 1), torch.tensor(0.1), batches)
+    assert torch.equal(there, copies)
+    assert all(torch.equal(a, b) for a, b in zip(losses, losses_there, strict=True))
+    assert torch.equal(x, before)
+
+
 def test_a_descent_without_steps_stays() -> None:
     oracle = NativeOracle(small(), dataset((2, 8, 8), 5))
     x = torch.ones(2, oracle.dimension)

@@ -94,15 +94,18 @@ class NativeOracle(Oracle):
 
     def descend(self, x: Tensor, eta: Tensor, batches: Sequence[Batch]) -> tuple[Tensor, list[Tensor]]:
         """Where such steps lead, one on each batch, and their losses: one call, and Python is in nobody's way."""
-        given_x, x = x, self._parameters(x)
-        if x.data_ptr() == given_x.data_ptr():  # else it is a copy already
-            x = x.clone()
+        start, apart = self._rows(x)
+        x = start.new_empty(x.shape) if batches else x.clone()
         rates = torch.as_tensor(eta, dtype=torch.float32).expand(*x.shape[:-1], 1).contiguous()
         losses = x.new_empty(len(batches), *x.shape[:-1])
         given = [_Batches.of(batch, x, self.keyed) for batch in batches]
         every = (_Batches * len(given))(*given)
-        out = [_pointer(tensor) for tensor in (rates, x, losses)]
-        check(self._library.fedamd_descend(self._handle, self._train, every, len(given), *out))
+        out = [_pointer(tensor) for tensor in (x, losses)]
+        check(
+            self._library.fedamd_descend(
+                self._handle, self._train, every, len(given), _pointer(rates), _pointer(start), apart, *out
+            )
+        )
         return x, list(losses.unbind())
 
     def loss(self, x: Tensor, batch: Batch) -> Tensor:
@@ -159,6 +162,11 @@ class NativeOracle(Oracle):
             raise FedamdError(f"x has the shape {tuple(x.shape)} and what goes with it {tuple(other.shape)}")
         return other
 
+    def _rows(self, x: Tensor) -> tuple[Tensor, int]:
+        """The parameters, and how far their rows are apart: one model that all rows share is not copied for each."""
+        shared = x.dim() == 2 and x.stride(0) == 0 and len(x) > 0
+        return (self._parameters(x[0]), 0) if shared else (self._parameters(x), self._dimension)
+
     def _parameters(self, x: Tensor) -> Tensor:
         if x.dtype != torch.float32 or x.device.type != "cpu":
             raise FedamdError(f"the native oracle takes float32 parameters on the CPU, not {x.dtype} on {x.device}")
@@ -175,7 +183,17 @@ def _library() -> ctypes.CDLL:
     integers, pointer, number = ctypes.POINTER(ctypes.c_int64), ctypes.c_void_p, ctypes.c_int64
     declare(library, "fedamd_create", pointer, number, integers, number, number, ctypes.POINTER(pointer), integers)
     declare(library, "fedamd_gradient", pointer, _Data, _Batches, *[pointer] * 5)
-    declare(library, "fedamd_descend", pointer, _Data, ctypes.POINTER(_Batches), number, *[pointer] * 3)
+    declare(
+        library,
+        "fedamd_descend",
+        pointer,
+        _Data,
+        ctypes.POINTER(_Batches),
+        number,
+        *[pointer] * 2,
+        number,
+        *[pointer] * 2,
+    )
     declare(library, "fedamd_score", pointer, _Data, _Batches, *[pointer] * 5)
     library.fedamd_destroy.argtypes, library.fedamd_destroy.restype = [pointer], None
     library.fedamd_lanes.argtypes, library.fedamd_lanes.restype = [], number

@@ -14,7 +14,7 @@ namespace {
 
 struct Oracle {
     Network network;
-    std::vector<Workspace> workspaces;  // one for each thread of the pool, and one for a caller
+    std::vector<Workspace> workspaces;  // one for each thread of the pool
     Pool pool;
 };
 
@@ -204,7 +204,7 @@ const char* fedamd_create(const int64_t* layers, int64_t count, const int64_t* s
         if (threads < 1 || threads > 4096) throw std::invalid_argument("threads must be between 1 and 4096");
         auto oracle = std::unique_ptr<Oracle>(
             new Oracle{Network(reinterpret_cast<const Description*>(layers), count, shape, dimensions), {}, Pool(threads)});
-        for (int64_t t = 0; t <= threads; ++t) oracle->workspaces.push_back(oracle->network.workspace());
+        for (int64_t t = 0; t < threads; ++t) oracle->workspaces.push_back(oracle->network.workspace());
         *dimension = oracle->network.dimension;
         *handle = oracle.release();
     });
@@ -234,9 +234,10 @@ const char* fedamd_gradient(void* handle, Data data, Batches batches, const floa
 }
 
 // Takes x (models × d) a step on each of the batches, of the size of each model's rate, and writes the losses on the
-// way (steps × models). A model's next step is anybody's.
-const char* fedamd_descend(void* handle, Data data, const Batches* batches, int64_t steps, const float* rates, float* x,
-                           float* loss) {
+// way (steps × models). A model's next step is anybody's. The first is from its row of `start`, rows that are so far apart
+// (0: all are the same).
+const char* fedamd_descend(void* handle, Data data, const Batches* batches, int64_t steps, const float* rates,
+                           const float* start, int64_t apart, float* x, float* loss) {
     return guarded([&] {
         Oracle& oracle = *static_cast<Oracle*>(handle);
         const Network& network = oracle.network;
@@ -244,6 +245,7 @@ const char* fedamd_descend(void* handle, Data data, const Batches* batches, int6
         std::vector<std::vector<Selection>> selections;
         for (int64_t k = 0; k < steps; ++k) selections.push_back(select_all(network, data, batches[k]));
         if (models == 1 && pieces(batches[0].length).size() > 1) {
+            std::copy_n(start, network.dimension, x);
             std::vector<float> gradient(network.dimension);
             for (int64_t k = 0; k < steps; ++k) {
                 loss[k] = float(shared_gradient(oracle, data, selections[k][0], x, nullptr, nullptr, gradient.data()));
@@ -257,6 +259,7 @@ const char* fedamd_descend(void* handle, Data data, const Batches* batches, int6
             space.whole.resize(network.dimension);
             const Selection& selection = selections[taken[m]][m];
             float *own = x + m * network.dimension, *gradient = space.whole.data();
+            if (taken[m] == 0) std::copy_n(start + m * apart, network.dimension, own);
             Sum sum{pieces(selection)};
             while (add_piece(network, space, data, selection, own, nullptr, nullptr, gradient, sum)) {
             }
