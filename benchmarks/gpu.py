@@ -1,6 +1,6 @@
 """How fast runs are on a GPU, and how exactly they repeat: the figures of docs/performance.md.
 
-    python benchmarks/gpu.py --json benchmarks/results/gpu.json        # all parts, about 150 s
+    python benchmarks/gpu.py --json benchmarks/results/gpu.json        # all parts, about 200 s
     python benchmarks/gpu.py --only resnet w                           # some parts
     python benchmarks/gpu.py --device cpu --tiny                       # whether it runs at all
 
@@ -19,6 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import gpu_bits
+import gpu_precision
 import gpu_resnet
 import gpu_unequal
 import gpu_w
@@ -33,9 +34,10 @@ PARTS: dict[str, tuple[Callable[[Bench], Measurements], float]] = {  # with thei
     "unequal": (gpu_unequal.measurements, 32),
     "bits": (gpu_bits.measurements, 20),
     "workloads": (gpu_workloads.measurements, 10),
+    "precision": (gpu_precision.measurements, 60),
     "grid": (gpu_w.grid, 45),
 }
-HIDDEN = ("data", "rounds_s", "new_captures", "engine_s", "graphs", "gib_before_rounds", "gib_reserved")
+HIDDEN = {"data", "rounds_s", "new_captures", "engine_s", "graphs", "gib_before_rounds", "gib_reserved", "accuracies"}
 USUAL = [part for part in PARTS if part != "grid"]
 
 

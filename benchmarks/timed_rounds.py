@@ -66,8 +66,9 @@ class Bench:
         models = [run.state.x for run in runs]
         engine.evaluate(models)  # the first one may have to prepare something
         begun = watch.now()
-        engine.evaluate(models)
-        return row | {"evaluation_s": watch.now() - begun, "diverged": sum(run.status == "diverged" for run in runs)}
+        scores = engine.evaluate(models)
+        row |= {"evaluation_s": watch.now() - begun, "accuracies": [accuracy for _, accuracy in scores]}
+        return row | {"diverged": sum(run.status == "diverged" for run in runs)}
 
 
 class Stopwatch(Sink):

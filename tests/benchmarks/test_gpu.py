@@ -46,6 +46,14 @@ def test_runs_have_their_bits_in_any_grid_and_are_near_the_reference(gpu, tmp_pa
     assert all(0 <= row["distance"] < 0.05 for row in distances)
 
 
+def test_accuracies_of_every_precision_are_those_of_the_same_number_of_rounds(gpu, tmp_path):
+    rows = measured(gpu, tmp_path, "--only", "precision")["precision"]
+    assert list(rows) == ["lenet5, float32", "lenet5, bf16"]
+    for row in rows.values():
+        assert row["rounds"] == 2
+        assert row["accuracy"] == pytest.approx(sum(row["of_seeds"]) / 5)
+
+
 def test_what_fails_or_has_no_time_left_is_told_as_that(gpu, tmp_path, monkeypatch):
     def fails():
         raise ValueError("no such kernel")
