@@ -3,9 +3,12 @@
 import dataclasses
 
 import pytest
+import torch
 
-from fedamd import workloads
+from fedamd import models, workloads
+from fedamd.data.base import Dataset
 from fedamd.errors import FedamdError
+from fedamd.oracles.objective import flat_parameters
 from fedamd.workloads import WORKLOADS, run_workload
 
 
@@ -13,6 +16,17 @@ def test_steps_are_the_batches_of_all_epochs() -> None:
     """500 samples in batches of 50, five times over; 50 in batches of 10, once."""
     assert WORKLOADS["blazefl"].steps == 50
     assert WORKLOADS["pfl"].steps == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [("blazefl", 62_006), ("pfl", 1_626_442), ("flute-femnist", 1_206_590), ("flute-cifar100", 11_227_812)],
+)
+def test_networks_are_the_published_ones(name: str, parameters: int) -> None:
+    work = WORKLOADS[name]
+    images, labels = torch.zeros(1, *work.shape), torch.zeros(1, dtype=torch.int64)
+    model = models.build(work.model, Dataset("one", images, labels, images, labels, classes=work.classes))
+    assert flat_parameters(model).numel() == parameters
 
 
 def test_a_small_one_runs_and_tells_what_it_was(monkeypatch: pytest.MonkeyPatch) -> None:

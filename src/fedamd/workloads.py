@@ -20,6 +20,7 @@ from fedamd.data import Dataset, load, where
 from fedamd.engines.factory import choose_engine
 from fedamd.registry import choose
 from fedamd.runs.config import load_config
+from fedamd.runs.environment import processor
 from fedamd.runs.experiment import build_experiment
 from fedamd.runs.run import Run
 from fedamd.runs.session import Session, as_sinks
@@ -82,8 +83,8 @@ WORKLOADS = {
         "cifar-10", (3, 32, 32), 10, "cnn-pfl", 1000, 50, 50, 10, 1, 0.1, 1500, {},
     ),
     "flute-femnist": Workload(
-        "FLUTE's benchmark: FEMNIST, CNN, 3400 clients",
-        "femnist", (1, 28, 28), 62, "cnn", 3400, 200, 10, 20, 1, 0.1, 1500,
+        "FLUTE's benchmark: FEMNIST, FedML's CNN with dropout, 3400 clients",
+        "femnist", (1, 28, 28), 62, "cnn-pfl", 3400, 200, 10, 20, 1, 0.1, 1500,
         {"FLUTE": "8:22", "FedML": "5:49:52"},
     ),
     "flute-cifar100": Workload(
@@ -134,7 +135,7 @@ def time_workload(work: Workload, data: Dataset, rounds: int | None, device: str
     return {
         "title": work.title,
         "data": data.name,
-        "machine": torch.cuda.get_device_name() if device.startswith("cuda") else platform.processor() or "CPU",
+        "machine": torch.cuda.get_device_name() if device.startswith("cuda") else processor(),
         "cores": torch.get_num_threads(),
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
         **resolved.facts(),

@@ -28,9 +28,11 @@ def text(length: int, symbols: int, every_token: bool) -> Dataset:
 @pytest.mark.parametrize(
     ("name", "options", "data", "count"),
     [
+        ("lenet5", {}, images(3, 32, 32), 62_006),  # 456 + 2,416 + 48,120 + 10,164 + 850
         ("cnn", {}, images(1, 28, 28), 1_663_370),  # McMahan et al. (2017), §3
         ("cnn", {"hidden": 2048}, images(1, 28, 28, classes=62), 6_603_710),  # LEAF
-        ("cnn-pfl", {}, images(3, 32, 32), 896 + 18_496 + 1_605_760 + 1_290),
+        ("cnn-pfl", {}, images(3, 32, 32), 896 + 18_496 + 1_605_760 + 1_290),  # pfl-research
+        ("cnn-pfl", {}, images(1, 28, 28, classes=62), 1_206_590),  # FedML's and FLUTE's
         ("resnet18-gn", {}, images(3, 64, 64, classes=1000), 11_689_512),  # torchvision's resnet18
         ("resnet18-gn-cifar", {}, images(3, 32, 32), 11_173_962),
         ("vgg11-gn", {}, images(3, 32, 32), 9_231_114),

@@ -243,6 +243,9 @@ def test_other_data_of_the_same_name_are_noticed(tmp_path):
     ("begun", "says"),
     [
         ({"packages": {"torch": "1.0"}}, r"PyTorch was 1\.0 and is "),
+        ({"processor": "Babbage's"}, "the processor was Babbage's and is "),
+        ({"native_level": "v9"}, "the level of the native library was v9 and is "),
+        ({"packages": {"triton": "0.1"}}, r"Triton was 0\.1 and is "),
         ({"processor_level": "SSE9"}, "the processor's level was SSE9 and is "),
         ({"processor_threads": 99}, r"the number of threads was 99 and is \d+"),
         ({"device": "an abacus"}, "the device was an abacus and is "),

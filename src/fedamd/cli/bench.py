@@ -1,13 +1,14 @@
 """`fedamd bench`: how fast rounds are on this machine, and workloads that others have published."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
+from fedamd.cli.fitting import Column, print_table
 from fedamd.cli.show import console
 
 
@@ -61,21 +62,43 @@ def command(
     _show("a whole round of", result["rounds"], result["round_ratios"])
 
 
-def _show_workloads(results: list[dict[str, Any]]) -> None:
-    table = Table("workload", "on", "rounds", "first round", "a round", "all", "memory", "quoted", box=None)
-    for result in results:
-        gpu = result["peak_gpu_gib"]
-        table.add_row(
-            result["workload"],
-            result["data"],
-            f"{result['rounds']} of {result['of']}",
-            f"{result['first_round']:.2f} s",
-            f"{result['each_round']:.3f} s",
-            f"{result['whole_workload']:.0f} s" + (" (reckoned)" if result["extrapolated"] else ""),
-            f"{result['peak_cpu_gib']:.1f} GiB" + (f", GPU {gpu:.1f} GiB" if gpu else ""),
-            "; ".join(f"{who}: {figure}" for who, figure in result["quoted"].items()),
-        )
-    console.print(table)
+def _show_workloads(results: Sequence[Mapping[str, Any]]) -> None:
+    columns = {
+        "workload": [result["workload"] for result in results],
+        "a round": [f"{result['each_round']:.3f} s" for result in results],
+        "all": [_whole(result) for result in results],
+        "quoted, of others' machines": [_quoted(result) for result in results],
+        "memory": [_memory(result) for result in results],
+        "first round": [f"{result['first_round']:.2f} s" for result in results],
+        "rounds": [f"{result['rounds']} of {result['of']}" for result in results],
+        "on": [result["data"] for result in results],
+    }
+    worded = ("workload", "quoted, of others' machines", "on")
+    print_table(
+        [
+            Column(heading, cells, rank, words=heading in worded, breaks=heading in worded[1:])
+            for rank, (heading, cells) in enumerate(columns.items())
+        ],
+        console,
+    )
+    if results:
+        last = results[-1]
+        versions = ", ".join(f"{name} {version}" for name, version in last["versions"].items())
+        console.print(f"{last['machine']}, {last['cores']} threads; {versions}", highlight=False)
+
+
+def _whole(result: Mapping[str, Any]) -> str:
+    return f"{result['whole_workload']:.0f} s" + (" (reckoned)" if result["extrapolated"] else "")
+
+
+def _quoted(result: Mapping[str, Any]) -> str:
+    return "; ".join(f"{who}: {figure}" for who, figure in result["quoted"].items()) or "–"
+
+
+def _memory(result: Mapping[str, Any]) -> str:
+    """The most it had, where the system says."""
+    kinds = {"": result["peak_cpu_gib"], "GPU ": result["peak_gpu_gib"]}
+    return ", ".join(f"{kind}{gib:.1f} GiB" for kind, gib in kinds.items() if gib is not None) or "–"
 
 
 def _show(title: str, seconds: Mapping[str, Mapping[str, float]], ratios: Mapping[str, float]) -> None:

@@ -202,7 +202,10 @@ def _divisor(groups: int) -> int:
 
 
 _OURS: dict[str, Model] = {
-    "lenet5": Model("LeNet-5, the paper's network for Fashion-MNIST (44,426 parameters on 28 × 28 images)", _lenet5),
+    "lenet5": Model(
+        "LeNet-5, the paper's network for Fashion-MNIST (44,426 parameters on 28 × 28 images; 62,006 on 3 × 32 × 32)",
+        _lenet5,
+    ),
     "mlp": Model(
         "one hidden layer with ReLU, for classes or numbers; the paper's network for EMNIST (79,510 parameters with "
         "hidden = 100)",
@@ -213,7 +216,11 @@ _OURS: dict[str, Model] = {
         "for FEMNIST with hidden = 2048 (6,603,710)",
         _cnn,
     ),
-    "cnn-pfl": Model("pfl-research's network for CIFAR-10, with dropout (1,626,442 parameters)", _cnn_pfl),
+    "cnn-pfl": Model(
+        "pfl-research's network for CIFAR-10, with dropout (1,626,442 parameters); on FEMNIST FedML's and FLUTE's "
+        "(1,206,590)",
+        _cnn_pfl,
+    ),
     "resnet18-gn": Model(
         "ResNet-18 with GroupNorm and torchvision's stem (11,689,512 parameters with 1000 classes)", _resnet18
     ),

@@ -12,21 +12,26 @@ from typing import Any
 
 import torch
 
+from fedamd.oracles.native import available, library
 from fedamd.registry import user_folders
 from fedamd.runs.config import Config
+
+# What a run's bits depend on besides its config: where one of these is another, they may be others.
+_OF_THE_BITS = {"torch": "PyTorch", "triton": "Triton", "cuda": "CUDA", "cudnn": "cuDNN"}
 
 
 def environment(config: Config, command: Sequence[str] | None = None) -> dict[str, Any]:
     """What a reader needs to repeat the run."""
-    packages = {name: version for name in ("fedamd", "numpy", "flwr") if (version := _version(name))}
     return {
         "command": list(command or sys.argv),
         "commit": _commit(),
         "python": platform.python_version(),
-        "packages": packages | {"torch": torch.__version__},  # which build, too: its metadata may leave that out
+        "packages": _packages(config),
         "platform": platform.platform(),
+        "processor": processor(),
         "processor_threads": torch.get_num_threads(),
         "processor_level": torch.backends.cpu.get_cpu_capability(),
+        "native_level": _native_level(),
         "device": _device(config),
         "modules": user_folders(),  # where the modules that the config names were looked for
         "begun": datetime.now().astimezone().isoformat(timespec="seconds"),
@@ -35,10 +40,13 @@ def environment(config: Config, command: Sequence[str] | None = None) -> dict[st
 
 def differences(begun: Mapping[str, Any], config: Config) -> list[str]:
     """What is not as it was when the run began, and may change the last bits of its results."""
-    packages = begun.get("packages")
+    told = begun.get("packages")
+    before, now = told if isinstance(told, dict) else {}, _packages(config)
     before_and_now = {
-        "PyTorch": (packages.get("torch") if isinstance(packages, dict) else None, torch.__version__),
+        **{title: (before.get(name), now.get(name)) for name, title in _OF_THE_BITS.items()},
+        "the processor": (begun.get("processor"), processor()),
         "the processor's level": (begun.get("processor_level"), torch.backends.cpu.get_cpu_capability()),
+        "the level of the native library": (begun.get("native_level"), _native_level()),
         "the number of threads": (begun.get("processor_threads"), torch.get_num_threads()),
         "the device": (begun.get("device"), _device(config)),
     }
@@ -47,6 +55,32 @@ def differences(begun: Mapping[str, Any], config: Config) -> list[str]:
         for what, (before, now) in before_and_now.items()
         if before is not None and before != now
     ]
+
+
+@cache
+def processor() -> str:
+    """What the CPU calls itself; where only Linux says it, from there."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
+def _packages(config: Config) -> dict[str, str]:
+    packages = {name: version for name in ("fedamd", "numpy", "flwr", "triton") if (version := _version(name))}
+    packages["torch"] = torch.__version__  # which build, too: its metadata may leave that out
+    if config.device == "cuda":
+        cudnn = torch.backends.cudnn.version()  # type: ignore[no-untyped-call]
+        packages |= {"cuda": str(torch.version.cuda), "cudnn": str(cudnn)}
+    return packages
+
+
+def _native_level() -> str | None:
+    """The CPUs that the native library in use was built for."""
+    level = None if available() else library.level()
+    return level.name if level else None
 
 
 def _device(config: Config) -> str:
