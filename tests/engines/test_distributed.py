@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import fedamd
+from fedamd.algorithms import ALGORITHMS
 from fedamd.algorithms.base import Batches
 from fedamd.algorithms.fedamd import aim, aim_and_keep
 from fedamd.engines.distributed import Ranks
@@ -89,13 +90,15 @@ from fedamd.torchrun import ProcessLost
 
 distributed.PATIENCE = timedelta(seconds=10)
 folder, rank = Path(sys.argv[1]), os.environ["RANK"]
-small, methods = json.loads(sys.argv[2])
+small, methods, every = json.loads(sys.argv[2])
 distributed.join("cpu")
 for length in (0, 4086, 4087, 20_000):  # with its quotes, the second is the longest that travels in one piece
     assert distributed._gather_json("x" * length * int(rank)) == ["", "x" * length]
 for name, algorithm in methods.items():
     result = fedamd.run(small, out=folder / name, algorithm=algorithm)
     (folder / f"{name}.{rank}").write_bytes(result.x.numpy().tobytes())
+for name in every:
+    (folder / f"every-{name}.{rank}").write_bytes(fedamd.run(small, rounds=2, algorithm=name).x.numpy().tobytes())
 try:
     fedamd.run(small, out=folder / "disk", client_store="disk")
 except FedamdError as error:
@@ -122,15 +125,18 @@ def test_two_processes_train_as_one(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     ranks = tmp_path / "ranks"
     ranks.mkdir()
-    job = torchrun(2, str(tmp_path / "script.py"), str(ranks), json.dumps([SMALL, METHODS]))
+    job = torchrun(2, str(tmp_path / "script.py"), str(ranks), json.dumps([SMALL, METHODS, list(ALGORITHMS)]))
     for name, algorithm in METHODS.items():
         fedamd.run(SMALL, out=tmp_path / name, algorithm=algorithm)
+    alone = {name: fedamd.run(SMALL, rounds=2, algorithm=name).x.numpy().tobytes() for name in ALGORITHMS}
     _, errors = job.communicate(timeout=200)
     assert job.returncode == 0, errors
     for name in METHODS:
         assert left(ranks / name) == left(tmp_path / name), name
         assert held(ranks / name) == held(tmp_path / name), name
         assert (ranks / f"{name}.0").read_bytes() == (ranks / f"{name}.1").read_bytes()
+    for name, x in alone.items():
+        assert all((ranks / f"every-{name}.{rank}").read_bytes() == x for rank in "01"), name
     assert json.loads((ranks / "diverging" / "summary.json").read_text())["status"] == "diverged"
     assert len(held(ranks / "client-held")) > 2
 

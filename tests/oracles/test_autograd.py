@@ -1,9 +1,12 @@
 """The reference oracle: against finite differences, one model against a stack, weights and padding, the test set."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 
+from fedamd.data.augment import FlipCrop
 from fedamd.data.base import Dataset
 from fedamd.models import Logistic
 from fedamd.oracles import autograd
@@ -92,6 +95,18 @@ def test_the_test_set_is_seen_whole_in_chunks(oracle, dataset, monkeypatch):
         alone = oracle.evaluate(x)
         assert torch.equal(alone[0], loss)
         assert torch.equal(alone[1], accuracy)
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_losses_of_normalised_images_whose_channels_come_last_in_memory(rows, dataset):
+    """As augmentation leaves them: where nothing is differentiated, vmap over one row does not take them."""
+    images = torch.cat([dataset.inputs, -dataset.inputs], 1)
+    augmented = replace(dataset, inputs=images, augment=FlipCrop((0.0, 0.0), padding=1))
+    network = nn.Sequential(nn.Conv2d(2, 4, 3), nn.GroupNorm(2, 4), nn.Flatten(), nn.Linear(64, 3)).double()
+    oracle = AutogradOracle(network, augmented)
+    xs, plain = point(oracle, rows), batch([[0, 1, 2], [3, 4, 5]][:rows])
+    keyed = replace(plain, keys=7 * plain.samples)
+    torch.testing.assert_close(oracle.loss(xs, keyed), oracle.gradient(xs, keyed)[1])
 
 
 def test_data_without_classes_has_no_accuracy():

@@ -58,8 +58,12 @@ class AutogradOracle(Oracle):
 
     @torch.no_grad()
     def loss(self, x: Tensor, batch: Batch) -> Tensor:
-        loss = self._stacked_loss if x.dim() == 2 else self._objective.weighted_loss
-        return loss(x, *self._gather(batch))
+        samples = self._gather(batch)
+        if x.dim() == 1:
+            return self._objective.weighted_loss(x, *samples)
+        if len(x) == 1:  # without differentiation, vmap over one row does not take augmented images through GroupNorm
+            return self._objective.weighted_loss(x[0], *(values[0] for values in samples)).unsqueeze(0)
+        return self._stacked_loss(x, *samples)
 
     @torch.no_grad()
     def evaluate(self, x: Tensor) -> tuple[Tensor, Tensor]:
