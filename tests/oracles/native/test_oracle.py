@@ -171,6 +171,21 @@ def test_many_channels(kernel: int | tuple[int, int]) -> None:
     assert_near(oracle.gradient(x, batch)[0], expected(model, data, x, batch)[0])
 
 
+@pytest.mark.parametrize("length", [5, 21, 70])
+def test_a_linear_layer_of_many_weights(length: int) -> None:
+    """They come in tiles, the last of them not full. A step on one group of samples changes them on the way."""
+    torch.manual_seed(length)
+    middle = [nn.Linear(50, 1003), nn.ReLU(), nn.Linear(1003, 270, bias=length > 5), nn.ReLU()]
+    model, data = nn.Sequential(nn.Flatten(), *middle, nn.Linear(270, 5)), dataset((2, 5, 5), 5)
+    make_exact(model, data.inputs)
+    oracle, x, batch = NativeOracle(model, data), flat(model), uniform(length)
+    gradient, loss = expected(model, data, x, batch)
+    assert_near(oracle.gradient(x, batch)[0], gradient)
+    stepped, seen = oracle.step(x, torch.tensor(0.125), batch)
+    assert_near(stepped - x, -0.125 * gradient)
+    assert_near(seen, loss)
+
+
 @pytest.mark.parametrize("length", [64, 600])
 def test_lenet5_with_ordinary_weights(length: int) -> None:
     """Real-valued weights: no pre-activation of these few is near enough to a kink to matter."""

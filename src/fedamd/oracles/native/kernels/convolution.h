@@ -37,10 +37,6 @@ class Convolution final : public Layer {
 
     void backward(const Pass& pass) const override {
         if (pass.d_in && !in_lists) std::fill(pass.d_in, pass.d_in + pass.blocks * in.size(), ZERO);
-        if (sparse_weights) {
-            pooled_weights.add_to(pass.gradient, pass.samples, pass.in, pass.d_out, pass.marks, pass.scratch);
-            if (bias) pooled_bias_gradient(pass);
-        }
         if (sparse_inputs && pass.d_in)
             pooled_inputs.add_to(pass.d_in, pass.blocks, pass.parameters, pass.d_out, pass.marks, pass.scratch);
         if (in_lists && pass.d_in)
@@ -49,6 +45,10 @@ class Convolution final : public Layer {
             parts(conv.channels, SHARED, [&](int first, int size) {
                 dispatch<SHARED>(size, [&](auto O) { backward_channels<O>(pass, first); });
             });
+        if (sparse_weights) {
+            pooled_weights.add_to(pass.gradient, pass.scale, pass.samples, pass.in, pass.d_out, pass.marks, pass.scratch);
+            if (bias) pooled_bias_gradient(pass);
+        }
     }
 
   private:
@@ -68,7 +68,7 @@ class Convolution final : public Layer {
             for (int b = 0; b < pass.blocks; ++b)
                 for (Index i = b * out.size() + o * windows, end = i + windows; i < end; ++i)
                     total += __builtin_convertvector(pass.marks[i], Choice) < 0 ? ZERO : pass.d_out[i];
-            pass.gradient[Index(conv.channels) * weights + o] += sum(total);
+            pass.gradient[Index(conv.channels) * weights + o] += pass.scale * sum(total);
         }
     }
 
@@ -100,10 +100,10 @@ class Convolution final : public Layer {
             }
         if (sparse_weights) return;
         float* gradient = pass.gradient + Index(first) * weights;
-        for (Index i = 0; i < Index(O) * weights; ++i) gradient[i] += sum(sums[i]);
+        for (Index i = 0; i < Index(O) * weights; ++i) gradient[i] += pass.scale * sum(sums[i]);
         if (bias)
             FEDAMD_UNROLL
-            for (int o = 0; o < O; ++o) pass.gradient[Index(conv.channels) * weights + first + o] += sum(offsets[o]);
+            for (int o = 0; o < O; ++o) pass.gradient[Index(conv.channels) * weights + first + o] += pass.scale * sum(offsets[o]);
     }
 
     // One channel's rows of the gradient at the convolution's output, and their sum, from the gradient behind pooling …

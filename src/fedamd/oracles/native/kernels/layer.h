@@ -27,7 +27,8 @@ struct Pass {
     Lanes* out;
     Marks* marks;  // what the backward pass must know of the forward pass; null when there will be none
     // Backward only:
-    float* gradient;  // of this layer's parameters, added to
+    float* gradient;  // to which `scale` times that of this layer's parameters is added …
+    float scale;      // … once; it may be the parameters themselves, which are read before
     Lanes* d_out;     // ∂loss/∂out, may be overwritten
     Lanes* d_in;      // ∂loss/∂in, written; null when nobody needs it
     Lanes* scratch;

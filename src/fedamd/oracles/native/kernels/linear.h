@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "layer.h"
+#include "linear_tiles.h"
 
 namespace fedamd {
 
@@ -11,9 +12,12 @@ class Linear final : public Layer {
   public:
     Linear(Index inputs, int outputs, bool bias, bool relu)
         : Layer({int(inputs), 1, 1}, {outputs, 1, 1}, outputs * (inputs + bias)),
-          inputs(int(inputs)), outputs(outputs), bias(bias), with_relu(relu) {}
+          inputs(int(inputs)), outputs(outputs), bias(bias), with_relu(relu), tiles(int(inputs), outputs),
+          tiled(tiles.worthwhile()) {}
 
-    Index scratch() const override { return Index(GROUP) * LANES * (row() + COLUMNS - 1); }
+    Index scratch() const override {
+        return tiled ? tiles.scratch() : Index(GROUP) * LANES * (row() + COLUMNS - 1);
+    }
 
     void forward(const Pass& pass) const override {
         each_tile(outputs, pass.blocks, [&](auto O, auto P, int first, int block) {
@@ -26,8 +30,9 @@ class Linear final : public Layer {
             for (Index i = 0; i < Index(pass.blocks) * outputs; ++i)
                 pass.d_out[i] = behind_relu(pass.d_out[i], pass.out[i]);
         if (bias) bias_gradient(pass);
-        weight_gradient(pass);
+        if (tiled) return tiles.backward(pass);
         if (pass.d_in) input_gradient(pass);
+        weight_gradient(pass);
     }
 
   private:
@@ -67,7 +72,7 @@ class Linear final : public Layer {
         for (int o = 0; o < outputs; ++o) {
             Lanes total = ZERO;
             for (int b = 0; b < pass.blocks; ++b) total += pass.d_out[Index(b) * outputs + o];
-            gradient[o] += sum(total);
+            gradient[o] += pass.scale * sum(total);
         }
     }
 
@@ -111,7 +116,7 @@ class Linear final : public Layer {
             FEDAMD_UNROLL
             for (int p = 0; p < P; ++p) {
                 const int i = (column + p) * LANES;
-                add(pass.gradient + Index(first + o) * inputs + i, acc[o][p], std::min(LANES, inputs - i));
+                add(pass.gradient + Index(first + o) * inputs + i, acc[o][p] * pass.scale, std::min(LANES, inputs - i));
             }
     }
 
@@ -134,6 +139,8 @@ class Linear final : public Layer {
 
     const int inputs, outputs;
     const bool bias, with_relu;
+    const LinearTiles tiles;
+    const bool tiled;  // whether they are used
 };
 
 }  // namespace fedamd

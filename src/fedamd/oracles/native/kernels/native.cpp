@@ -32,9 +32,10 @@ struct Selection {
 struct Task {
     int64_t first, last;
     Score score = {};
-    float* gradient = nullptr;     // null: the loss alone
+    float* gradient = nullptr;     // null: the loss alone; it may be the model of a task of one group
     const float* start = nullptr;  // what the gradient is added to; null: zeros
     float *losses = nullptr, *right = nullptr;  // of every sample of the selection, where they are asked for
+    float scale = 1;  // of the gradient
 };
 
 extern "C" struct Data {
@@ -111,8 +112,12 @@ std::vector<Selection> select_all(const Network& network, const Data& data, cons
 // The loss of a task at x and its gradient, minus that at `previous` where it is not null.
 void work(const Network& network, Workspace& space, const Data& data, const Selection& selection, const float* x,
           const float* previous, Task& task) {
-    if (task.gradient && task.start) std::copy_n(task.start, network.dimension, task.gradient);
-    if (task.gradient && !task.start) std::fill_n(task.gradient, network.dimension, 0.0f);
+    if (task.gradient && task.gradient != x) {
+        if (task.start)
+            std::copy_n(task.start, network.dimension, task.gradient);
+        else
+            std::fill_n(task.gradient, network.dimension, 0.0f);
+    }
     for (int64_t s = task.first; s < task.last; s += STEP) {
         const Group group{data.inputs, data.targets, selection.rows.data() + s, selection.weights.data() + s,
                           int(std::min(STEP, task.last - s)), task.losses ? task.losses + s : nullptr,
@@ -120,10 +125,10 @@ void work(const Network& network, Workspace& space, const Data& data, const Sele
                           selection.keys.empty() ? nullptr : selection.keys.data() + s};
         const Lanes* loaded = selection.everything && data.lanes ? data.lanes + s / LANES * network.features
                                                                  : network.load_group(space, group);
-        const Score score = network.run(space, group, loaded, x, 1, task.gradient);
+        const Score score = network.run(space, group, loaded, x, task.scale, task.gradient);
         task.score.loss += score.loss;
         task.score.right += score.right;
-        if (previous) network.run(space, group, loaded, previous, -1, task.gradient);
+        if (previous) network.run(space, group, loaded, previous, -task.scale, task.gradient);
     }
 }
 
@@ -191,6 +196,25 @@ void step(const Network& network, float rate, const float* gradient, float* x) {
     for (Index i = 0; i < network.dimension; ++i) x[i] -= rate * gradient[i];
 }
 
+// Takes x a step against the gradient of a batch, on this thread; the loss. With a single group in the batch, no gradient
+// is kept: every layer's goes straight to x, in the same arithmetic.
+double own_step(const Network& network, Workspace& space, const Data& data, const Selection& selection, float rate,
+                float* x) {
+    Sum sum{pieces(selection)};
+    if (const auto count = int64_t(selection.rows.size()); count <= STEP) {
+        Task whole{0, count};
+        whole.gradient = x;
+        whole.scale = -rate;
+        work(network, space, data, selection, x, nullptr, whole);
+        return whole.score.loss;
+    }
+    space.whole.resize(network.dimension);
+    while (add_piece(network, space, data, selection, x, nullptr, nullptr, space.whole.data(), sum)) {
+    }
+    step(network, rate, space.whole.data(), x);
+    return sum.loss;
+}
+
 }  // namespace
 
 extern "C" {
@@ -255,16 +279,11 @@ const char* fedamd_descend(void* handle, Data data, const Batches* batches, int6
         }
         std::vector<int64_t> taken(models);
         oracle.pool.run(models, [&](size_t thread, size_t m) {
-            Workspace& space = oracle.workspaces[thread];
-            space.whole.resize(network.dimension);
             const Selection& selection = selections[taken[m]][m];
-            float *own = x + m * network.dimension, *gradient = space.whole.data();
+            float* own = x + m * network.dimension;
             if (taken[m] == 0) std::copy_n(start + m * apart, network.dimension, own);
-            Sum sum{pieces(selection)};
-            while (add_piece(network, space, data, selection, own, nullptr, nullptr, gradient, sum)) {
-            }
-            step(network, rates[m], gradient, own);
-            loss[taken[m]++ * models + m] = float(sum.loss);
+            const double seen = own_step(network, oracle.workspaces[thread], data, selection, rates[m], own);
+            loss[taken[m]++ * models + m] = float(seen);
             return taken[m] < steps;
         });
     });

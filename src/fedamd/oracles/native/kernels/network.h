@@ -134,19 +134,19 @@ class Network {
         return space.values[0].data();
     }
 
-    // Loss of the loaded group at x and, with a gradient to add `sign` times its gradient to, that too.
-    Score run(Workspace& space, const Group& group, const Lanes* loaded, const float* x, float sign,
+    // Loss of the loaded group at x and, with a gradient to add `scale` times its gradient to, that too; it may be x itself.
+    Score run(Workspace& space, const Group& group, const Lanes* loaded, const float* x, float scale,
               float* gradient) const {
         const size_t last = layers.size();
         Index parameter = 0;
         for (size_t l = 0; l < last; ++l) {
-            layers[l]->forward(pass(space, group, loaded, l, x + parameter, nullptr, gradient != nullptr));
+            layers[l]->forward(pass(space, group, loaded, l, x + parameter, nullptr, scale, gradient != nullptr));
             parameter += layers[l]->parameters;
         }
-        const Score score = cross_entropy(space, group, sign, gradient != nullptr);
+        const Score score = cross_entropy(space, group, gradient != nullptr);
         for (size_t l = last; gradient && l-- > 0;) {
             parameter -= layers[l]->parameters;
-            layers[l]->backward(pass(space, group, loaded, l, x + parameter, gradient + parameter, true));
+            layers[l]->backward(pass(space, group, loaded, l, x + parameter, gradient + parameter, scale, true));
         }
         return score;
     }
@@ -204,15 +204,15 @@ class Network {
     }
 
     Pass pass(Workspace& space, const Group& group, const Lanes* loaded, size_t l, const float* parameters, float* gradient,
-              bool backward) const {
+              float scale, bool backward) const {
         const bool marked = backward && layers[l]->keeps_marks();
         return {group.blocks(), parameters, l > 0 ? space.values[l].data() : loaded, space.values[l + 1].data(),
-                marked ? space.marks[l].data() : nullptr, gradient, space.gradients[l + 1].data(),
+                marked ? space.marks[l].data() : nullptr, gradient, scale, space.gradients[l + 1].data(),
                 l > 0 ? space.gradients[l].data() : nullptr, space.scratch.data(), group.keys, group.count};
     }
 
-    // Softmax cross-entropy, and sign · weight · (softmax − one-hot) as the gradient at the logits.
-    Score cross_entropy(Workspace& space, const Group& group, float sign, bool backward) const {
+    // Softmax cross-entropy, and weight · (softmax − one-hot) as the gradient at the logits.
+    Score cross_entropy(Workspace& space, const Group& group, bool backward) const {
         Score score;
         for (int b = 0; b < group.blocks(); ++b) {
             const Lanes* logits = space.values.back().data() + b * classes;
@@ -234,7 +234,7 @@ class Network {
                 if (group.losses) group.losses[s] = loss, group.right[s] = float(best == target);
                 score.right += best == target;
                 score.loss += double(group.weights[s]) * loss;
-                const float scale = sign * group.weights[s];
+                const float scale = group.weights[s];
                 for (Index k = 0; backward && k < classes; ++k)
                     d_logits[k][lane] = scale * (std::exp(logits[k][lane] - largest) / total - float(k == target));
             }

@@ -26,8 +26,8 @@ class PooledWeights {
     bool worthwhile() const { return 2 * across >= width() && in.height * strip() <= LANES << 14; }
     Index scratch() const { return sums_size() + layout.stride() + 2 * windows_size() + strips_size(); }  // in `Lanes`
 
-    // Adds to the gradient (channels × inputs × kernel rows × kernel columns) that of so many samples.
-    void add_to(float* gradient, int samples, const Lanes* image, const Lanes* d_out, const Marks* marks,
+    // Adds to the gradient (channels × inputs × kernel rows × kernel columns) `scale` times that of so many samples.
+    void add_to(float* gradient, float scale, int samples, const Lanes* image, const Lanes* d_out, const Marks* marks,
                 Lanes* scratch) const {
         Scratch at;
         at.sums = reinterpret_cast<float*>(scratch);
@@ -41,7 +41,7 @@ class PooledWeights {
             list_windows(d_out + b * out.size(), marks + b * out.size(), at);
             for (int lane = 0; lane < std::min(LANES, samples - b * LANES); ++lane) add_sample(lane, at);
         }
-        add_sums(at.sums, gradient);
+        add_sums(at.sums, scale, gradient);
     }
 
   private:
@@ -150,13 +150,13 @@ class PooledWeights {
     }
 
     // From kernel columns × inputs side by side to PyTorch's order.
-    void add_sums(const float* sums, float* gradient) const {
+    void add_sums(const float* sums, float scale, float* gradient) const {
         const Index area = Index(kernel.rows) * kernel.columns;
         for (int o = 0; o < out.channels; ++o, gradient += in.channels * area)
             for (int i = 0; i < kernel.rows; ++i, sums += width())
                 for (int j = 0; j < kernel.columns; ++j)
                     for (int c = 0; c < in.channels; ++c)
-                        gradient[c * area + i * kernel.columns + j] += sums[j * in.channels + c];
+                        gradient[c * area + i * kernel.columns + j] += scale * sums[j * in.channels + c];
     }
 
     const Shape in, conv, out;
