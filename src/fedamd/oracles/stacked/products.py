@@ -10,22 +10,23 @@ from torch import Tensor
 from fedamd.oracles.stacked.kernels import has_kernels
 
 
-def product(a: Tensor, b: Tensor, out: Tensor | None = None, start: Tensor | None = None) -> Tensor:
+def product(a: Tensor, b: Tensor, start: Tensor | None = None) -> Tensor:
     """a·b for stacks of matrices (N, ·, ·), plus `start` (N, rows, 1)."""
-    if not has_kernels(a):
-        return torch.bmm(a, b, out=out) if start is None else torch.baddbmm(start, a, b)
-    from fedamd.oracles.stacked import triton_product
-
-    tf32 = bool(torch.backends.cuda.matmul.allow_tf32)
-    return triton_product.product(a, b, out, start=None if start is None else start.squeeze(2), tf32=tf32)
+    if has_kernels(a):
+        return _by_kernel(a, b, start=None if start is None else start.squeeze(2))
+    return torch.bmm(a, b) if start is None else torch.baddbmm(start, a, b)
 
 
 def weight_gradient(upstream: Tensor, inputs: Tensor, weight: Tensor, bias: Tensor) -> None:
     """Fill weight (N, outputs, inputs) with upstream·inputsᵀ and bias (N, outputs, 1) with upstream's sums."""
-    product(upstream, inputs.transpose(1, 2), weight)
     if has_kernels(upstream):
-        from fedamd.oracles.stacked import triton_product
-
-        triton_product.row_sums(upstream.contiguous(), bias.squeeze(2))
+        _by_kernel(upstream, inputs.transpose(1, 2), weight, sums=bias.squeeze(2))
     else:
+        torch.bmm(upstream, inputs.transpose(1, 2), out=weight)
         torch.sum(upstream, 2, keepdim=True, out=bias)
+
+
+def _by_kernel(a: Tensor, b: Tensor, out: Tensor | None = None, **extra: Tensor | None) -> Tensor:
+    from fedamd.oracles.stacked import triton_product
+
+    return triton_product.product(a, b, out, tf32=bool(torch.backends.cuda.matmul.allow_tf32), **extra)

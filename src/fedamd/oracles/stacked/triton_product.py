@@ -25,7 +25,7 @@ def _product(
     column = tl.program_id(0) % across * COLUMNS + tl.arange(0, COLUMNS)
     step = tl.arange(0, INNER)
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
-    summed = tl.zeros((ROWS,), tl.float32)
+    summed = tl.zeros((ROWS, INNER), tl.float32)
     left = a + model * a0 + row[:, None] * a1
     right = b + model * b0 + column[None, :] * b2
     for first in range(0, inner, INNER):
@@ -34,13 +34,13 @@ def _product(
         y = tl.load(right + k[:, None] * b1, mask=(k < inner)[:, None] & (column < columns)[None, :], other=0.0)
         total = tl.dot(x, y, total, input_precision=PRECISION)
         if SUMS:
-            summed += tl.sum(x, 1)
+            summed += x
     if STARTS:
         total += tl.load(start + model * s0 + row, mask=row < rows, other=0.0)[:, None]
     inside = (row < rows)[:, None] & (column < columns)[None, :]
     tl.store(c + model * c0 + row[:, None] * c1 + column[None, :], total, mask=inside)
     if SUMS:
-        tl.store(sums + model * s0 + row, summed, mask=(row < rows) & (tl.program_id(0) % across == 0))
+        tl.store(sums + model * s0 + row, tl.sum(summed, 1), mask=(row < rows) & (tl.program_id(0) % across == 0))
 
 
 # A kernel that knows a stride or a length to be a multiple of 16 reads several numbers at once, and one is compiled for
@@ -51,25 +51,6 @@ _product_with_weights = triton.jit(  # a has the weights, b's columns are the ba
 _product_over_batch = triton.jit(  # the batch is the inner axis of both, c has the weights
     do_not_specialize=["rows", "columns", "c0", "c1", "s0"], do_not_specialize_on_alignment=["c", "start", "sums"]
 )(_product)
-
-
-@triton.jit(do_not_specialize=["rows", "columns", "a0", "s0"], do_not_specialize_on_alignment=["sums"])
-def _row_sums(a, sums, rows, columns, a0, a1, s0, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """The sums of ROWS rows of one model's matrix, columns side by side."""
-    model = tl.program_id(0).to(tl.int64)
-    row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
-    total = tl.zeros((ROWS, COLUMNS), tl.float32)
-    for first in range(0, columns, COLUMNS):
-        column = first + tl.arange(0, COLUMNS)
-        inside = (row < rows)[:, None] & (column < columns)[None, :]
-        total += tl.load(a + model * a0 + row[:, None] * a1 + column[None, :], mask=inside, other=0.0)
-    tl.store(sums + model * s0 + row, tl.sum(total, 1), mask=row < rows)
-
-
-def row_sums(a: Tensor, sums: Tensor) -> None:
-    """Fill sums (N, rows) from matrices (N, rows, columns) with their columns side by side."""
-    grid = (len(a), triton.cdiv(a.shape[1], 16))
-    _row_sums[grid](a, sums, *a.shape[1:], *a.stride()[:2], sums.stride(0), ROWS=16, COLUMNS=64)
 
 
 def _tile(size: int, most: int) -> int:
@@ -84,8 +65,6 @@ def product(
     start: Tensor | None = None,
     sums: Tensor | None = None,
     tf32: bool = False,
-    tile: tuple[int, int, int] | None = None,
-    warps: int = 4,
 ) -> Tensor:
     """a·b for (N, rows, inner) and (N, inner, columns), strided in any way; `out` has its columns side by side.
 
@@ -94,13 +73,13 @@ def product(
     (models, rows, inner), columns = a.shape, b.shape[2]
     out = a.new_empty(models, rows, columns) if out is None else out
     extra = start if start is not None else sums
-    sizes = tile or (_tile(rows, 64), _tile(columns, 64), _tile(inner, 32))
+    sizes = (_tile(rows, 64), _tile(columns, 64), _tile(inner, 32))
     grid = (triton.cdiv(rows, sizes[0]) * triton.cdiv(columns, sizes[1]), models)
     kernel = _product_over_batch if b.stride(1) == 1 else _product_with_weights
     kernel[grid](
         a, b, out, out if start is None else start, out if sums is None else sums,
         rows, columns, inner, *a.stride(), *b.stride(), *out.stride()[:2], 0 if extra is None else extra.stride(0),
         STARTS=start is not None, SUMS=sums is not None, PRECISION="tf32" if tf32 else "ieee",
-        ROWS=sizes[0], COLUMNS=sizes[1], INNER=sizes[2], num_warps=warps,
+        ROWS=sizes[0], COLUMNS=sizes[1], INNER=sizes[2],
     )  # fmt: skip
     return out
