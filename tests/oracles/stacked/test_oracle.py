@@ -39,6 +39,10 @@ NETWORKS = {
         nn.Sequential(nn.Conv2d(2, 3, 3), nn.MaxPool2d(2, 2), nn.ReLU()), nn.Conv2d(3, 2, 2, padding=1), nn.ReLU(),
         nn.Sequential(nn.Flatten(), nn.Linear(72, CLASSES)),
     ),
+    "ReLU everywhere": lambda: nn.Sequential(
+        nn.Flatten(), nn.ReLU(), nn.Linear(312, 7), nn.ReLU(), nn.Linear(7, 6), nn.ReLU(), nn.Linear(6, CLASSES),
+        nn.ReLU(),
+    ),
     "perceptron": lambda: nn.Sequential(nn.Flatten(), nn.Linear(312, 7), nn.ReLU(), nn.Linear(7, CLASSES)),
 }  # fmt: skip
 

@@ -55,12 +55,17 @@ def split_weight(parameters: Tensor, outputs: int) -> tuple[Tensor, Tensor]:
 
 
 class LinearLayer:
-    """y = W·a + b."""
+    """y = W·a + b.
+
+    Between two such layers, ReLU is part of both: the one before `rectifies` its outputs, and the one after, whose
+    inputs are `rectified`, passes the gradient back through it.
+    """
 
     def __init__(self, inputs: int, outputs: int) -> None:
         self.inputs = inputs
         self.shape: tuple[int, ...] = (outputs,)
         self.size = (inputs + 1) * outputs
+        self.rectifies = self.rectified = False
 
     def scratch(self, values: Tensor) -> int:  # noqa: ARG002
         return 0
@@ -68,15 +73,15 @@ class LinearLayer:
     def forward(self, parameters: Tensor, inputs: Tensor) -> tuple[Tensor, Saved]:
         weight, bias = split_weight(parameters, *self.shape)
         inputs = spread(inputs, len(weight))
-        return product(weight, inputs, start=bias), (inputs,)
+        return product(weight, inputs, bias, rectified=self.rectifies), (inputs,)
 
     def backward(self, parameters: Tensor, saved: Saved, upstream: Tensor, gradient: Tensor) -> None:  # noqa: ARG002
         weight, bias = split_weight(gradient, *self.shape)
         weight_gradient(upstream, saved[0], weight, bias)
 
-    def input_gradient(self, parameters: Tensor, saved: Saved, upstream: Tensor) -> Tensor:  # noqa: ARG002
+    def input_gradient(self, parameters: Tensor, saved: Saved, upstream: Tensor) -> Tensor:
         weight, _ = split_weight(parameters, *self.shape)
-        return product(weight.transpose(1, 2), upstream)
+        return product(weight.transpose(1, 2), upstream, gate=saved[0] if self.rectified else None)
 
 
 class Parameterless:

@@ -205,7 +205,7 @@ def cross_entropy(logits: Tensor, targets: Tensor, batch: Batch) -> tuple[Tensor
 
 
 def _layers(steps: Sequence[ShapedLayer]) -> list[Layer]:
-    """The network, every convolution + ReLU + pooling fused."""
+    """The network, every convolution + ReLU + pooling fused, and ReLU between linear layers with them."""
     layers: list[Layer] = []
     while steps:
         geometry = _geometry(steps[0])
@@ -219,7 +219,19 @@ def _layers(steps: Sequence[ShapedLayer]) -> list[Layer]:
             layers.append(Conv(geometry))
             taken = 1
         steps = steps[taken:]
-    return layers
+    return _with_fused_relu(layers)
+
+
+def _with_fused_relu(layers: Sequence[Layer]) -> list[Layer]:
+    """Where ReLU lies between two linear layers."""
+    fused: list[Layer] = []
+    for layer, following in zip(layers, [*layers[1:], None], strict=True):
+        before = fused[-1] if fused else None
+        if isinstance(layer, ReLU) and isinstance(before, LinearLayer) and isinstance(following, LinearLayer):
+            before.rectifies = following.rectified = True
+        else:
+            fused.append(layer)
+    return fused
 
 
 def _starts_block(steps: Sequence[ShapedLayer]) -> bool:

@@ -8,17 +8,22 @@ axis.
 # The kernels below are in Triton's language, which only borrows Python's syntax.
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
 
+import math
+
 import triton
 import triton.language as tl
 from torch import Tensor
 
 
 def _product(
-    a, b, c, start, sums, rows, columns, inner, a0, a1, a2, b0, b1, b2, c0, c1, s0,
+    a, b, c, start, sums, gate, rows, columns, inner, a0, a1, a2, b0, b1, b2, c0, c1, s0, least, gated,
     STARTS: tl.constexpr, SUMS: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
-    """One tile of c = a·b, from `start` (a number for each row) on if asked, and the sums of a's rows if asked."""
+    """One tile of c = a·b, from `start` (a number for each row) on if asked, and the sums of a's rows if asked.
+
+    Without sums, c is at `least` so much everywhere, and zero where a gate of c's layout, if any, is not positive.
+    """
     model = tl.program_id(1).to(tl.int64)
     across = tl.cdiv(columns, COLUMNS)
     row = tl.program_id(0) // across * ROWS + tl.arange(0, ROWS)
@@ -38,7 +43,11 @@ def _product(
     if STARTS:
         total += tl.load(start + model * s0 + row, mask=row < rows, other=0.0)[:, None]
     inside = (row < rows)[:, None] & (column < columns)[None, :]
-    tl.store(c + model * c0 + row[:, None] * c1 + column[None, :], total, mask=inside)
+    at = model * c0 + row[:, None] * c1 + column[None, :]
+    if not SUMS:
+        total = tl.maximum(total, least, propagate_nan=tl.PropagateNan.ALL)  # so that a diverged model shows
+        total = tl.where(tl.load(gate + at, mask=inside & (gated != 0), other=1.0) <= 0, 0.0, total)
+    tl.store(c + at, total, mask=inside)
     if SUMS:
         tl.store(sums + model * s0 + row, tl.sum(summed, 1), mask=(row < rows) & (tl.program_id(0) % across == 0))
 
@@ -46,10 +55,12 @@ def _product(
 # A kernel that knows a stride or a length to be a multiple of 16 reads several numbers at once, and one is compiled for
 # what is a multiple and what is not. Worth it along the batch alone: models' weights lie any distance apart.
 _product_with_weights = triton.jit(  # a has the weights, b's columns are the batch
-    do_not_specialize=["rows", "inner", "a0", "s0"], do_not_specialize_on_alignment=["a", "start", "sums", "a1", "a2"]
+    do_not_specialize=["rows", "inner", "a0", "s0", "gated"],
+    do_not_specialize_on_alignment=["a", "start", "sums", "a1", "a2"],
 )(_product)
 _product_over_batch = triton.jit(  # the batch is the inner axis of both, c has the weights
-    do_not_specialize=["rows", "columns", "c0", "c1", "s0"], do_not_specialize_on_alignment=["c", "start", "sums"]
+    do_not_specialize=["rows", "columns", "c0", "c1", "s0", "gated"],
+    do_not_specialize_on_alignment=["c", "start", "sums", "gate"],
 )(_product)
 
 
@@ -64,11 +75,14 @@ def product(
     *,
     start: Tensor | None = None,
     sums: Tensor | None = None,
+    rectified: bool = False,
+    gate: Tensor | None = None,
     tf32: bool = False,
 ) -> Tensor:
     """a·b for (N, rows, inner) and (N, inner, columns), strided in any way; `out` has its columns side by side.
 
-    `start` (N, rows) is added to every column; the sums of a's rows are put into `sums` (N, rows).
+    `start` (N, rows) is added to every column; the sums of a's rows are put into `sums` (N, rows). The product is then
+    `rectified`, or made zero where `gate`, contiguous like it, is not positive: ReLU, and back through it.
     """
     (models, rows, inner), columns = a.shape, b.shape[2]
     out = a.new_empty(models, rows, columns) if out is None else out
@@ -77,8 +91,9 @@ def product(
     grid = (triton.cdiv(rows, sizes[0]) * triton.cdiv(columns, sizes[1]), models)
     kernel = _product_over_batch if b.stride(1) == 1 else _product_with_weights
     kernel[grid](
-        a, b, out, out if start is None else start, out if sums is None else sums,
+        a, b, out, *(out if given is None else given for given in (start, sums, gate)),
         rows, columns, inner, *a.stride(), *b.stride(), *out.stride()[:2], 0 if extra is None else extra.stride(0),
+        0.0 if rectified else -math.inf, int(gate is not None),
         STARTS=start is not None, SUMS=sums is not None, PRECISION="tf32" if tf32 else "ieee",
         ROWS=sizes[0], COLUMNS=sizes[1], INNER=sizes[2],
     )  # fmt: skip
