@@ -31,6 +31,7 @@ from fedamd.runs.callbacks import OfEach, configured
 from fedamd.runs.config import Config, load_config, to_toml
 from fedamd.runs.experiment import Experiment, build_experiment, data_options, refuse_too_few_clients
 from fedamd.runs.folder import CONFIG, SUMMARY, Folder
+from fedamd.runs.room import refuse_what_has_no_room
 from fedamd.runs.run import Listener, Run
 from fedamd.runs.session import FolderSink, Question, Session, Sink, as_sinks, deferred_interrupt
 from fedamd.runs.summary import Summary, read_summary, read_target, target_costs, told_target
@@ -194,6 +195,7 @@ def _run_group(
 ) -> None:
     """Drive the runs of one group together, each recording in its own folder."""
     experiments = [(build_experiment(_begun(path) or config, **objects), path) for config, path in group]
+    refuse_what_has_no_room([experiment for experiment, _ in experiments])
     resolved = resolve_engine(experiments[0][0])
     callbacks = [
         configured(experiment.config, path) for experiment, path in experiments

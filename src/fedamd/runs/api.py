@@ -28,6 +28,7 @@ from fedamd.runs.given import given_sections, refuse_others, words
 from fedamd.runs.model_file import load_weights
 from fedamd.runs.progress import Progress
 from fedamd.runs.records import Record
+from fedamd.runs.room import refuse_what_has_no_room
 from fedamd.runs.run import Listener, Run
 from fedamd.runs.session import FolderSink, Session, Sink, as_sinks
 from fedamd.runs.summary import Summary, summarise
@@ -82,6 +83,7 @@ def run(
         experiment = build_experiment(settled, **objects)
         resolved = resolve_engine(experiment, engine, oracle)
         _check_store(settled, out is not None, ranks)  # what cannot run leaves no folder behind
+        _check_room(experiment, ranks)
         callbacks = [*configured(experiment.config, Path(out) if out is not None else None), *callbacks]
         folder = new_folder(Path(out), experiment, resolved) if out is not None else None
     return _trained(experiment, resolved.engine, ranks, folder, listen, callbacks, progress)
@@ -118,6 +120,7 @@ def resume(
         experiment = build_experiment(config, dataset=dataset, model=model, algorithm=algorithm)
         resolved = resolve_engine(experiment, engine, oracle)
         _check_store(config, True, ranks)
+        _check_room(experiment, ranks)
         callbacks = [*configured(experiment.config, opened.path), *callbacks]
     return _trained(experiment, resolved.engine, ranks, opened, listen, callbacks, progress)
 
@@ -216,6 +219,11 @@ def engine_for(experiment: Experiment) -> Engine:
 def _check_store(config: Config, has_folder: bool, ranks: Ranks) -> None:
     if config.client_store == "disk" and (not has_folder or ranks.world > 1):
         raise FedamdError('client_store = "disk" is for one process with a run folder; use client_store = "memory"')
+
+
+def _check_room(experiment: Experiment, ranks: Ranks) -> None:
+    if ranks.world == 1:  # of several processes each holds a part
+        refuse_what_has_no_room([experiment])
 
 
 def _client_store(config: Config, folder: Folder | None, ranks: Ranks) -> ClientStore:
