@@ -1,11 +1,12 @@
 """How a round of W scales with the cores of a CPU: one process on 1, 2, 4, … cores, and as many processes of one.
 
-    python benchmarks/cores.py [--cores 1 2 4 8 16] [--seconds 120] [--json FILE]
+    python benchmarks/cores.py [--cores 1 2 4 8 16] [--turns 3] [--seconds 240] [--json FILE]
 
 W with FedAvg and evaluation after every round (see docs/performance.md), milliseconds a round as the median of its
 rounds but the first two. Every measurement is a process of its own that may use so many CPUs, no two of one core as
-long as there are others; several processes are started as a user starts them, by torchrun. Those not begun when the
-seconds are over are left out.
+long as there are others; several processes are started as a user starts them, by torchrun. All are measured in turns,
+since a virtual machine's CPUs are faster at one time than at another, and those not begun when the seconds are over
+are left out.
 """
 
 import argparse
@@ -88,7 +89,8 @@ def processor() -> str:
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cores", type=int, nargs="+", default=[1, 2, 4, 8, 16], help="those there are will be used")
-    parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=240)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--tiny", action="store_true", help="three rounds of little work: figures mean nothing")
     parser.add_argument("--play", action="store_true", help=argparse.SUPPRESS)
@@ -100,18 +102,22 @@ def main(words: Sequence[str] | None = None) -> None:
     wanted = [cores for cores in options.cores if cores <= there]
     shapes = [(cores, 1) for cores in wanted] + [(cores, cores) for cores in wanted if 1 < cores <= 8]
     deadline = time.perf_counter() + options.seconds
-    measured = []
-    for cores, processes in shapes:
+    measured: dict[tuple[int, int], list[float]] = {shape: [] for shape in shapes}
+    for (cores, processes), found in list(measured.items()) * options.turns:
         if time.perf_counter() > deadline:
             print(f"{cores} cores, {processes} processes: left out, the {options.seconds:.0f} s were over")
             continue
-        row = {"cores": cores, "processes": processes, "ms": milliseconds(cores, processes, options.tiny)}
-        print("{cores} cores, {processes} processes: {ms:.1f} ms a round".format(**row), flush=True)
-        measured.append(row)
+        found.append(milliseconds(cores, processes, options.tiny))
+        print(f"{cores} cores, {processes} processes: {found[-1]:.1f} ms a round", flush=True)
+    rows = [
+        {"cores": cores, "processes": processes, "ms": median(found), "turns": found}
+        for (cores, processes), found in measured.items()
+        if found
+    ]
     if options.json:
         machine = {"processor": processor(), "cpus": cpus(), "cores": there, "python": platform.python_version()}
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps({"machine": machine, "rounds": measured}, indent=1) + "\n")
+        options.json.write_text(json.dumps({"machine": machine, "rounds": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,9 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "cores.py"
 @pytest.mark.slow
 def test_processes_are_measured_beside_threads(tmp_path):
     told = tmp_path / "cores.json"
-    subprocess.run([sys.executable, str(SCRIPT), "--cores", "1", "2", "--tiny", "--json", str(told)], check=True)
+    subprocess.run(
+        [sys.executable, str(SCRIPT), "--cores", "1", "2", "--turns", "1", "--tiny", "--json", str(told)], check=True
+    )
     found = json.loads(told.read_text())
     shapes = [(1, 1), (2, 1), (2, 2)] if found["machine"]["cores"] > 1 else [(1, 1)]
     assert [(row["cores"], row["processes"]) for row in found["rounds"]] == shapes

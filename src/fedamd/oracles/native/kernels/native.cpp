@@ -14,7 +14,7 @@ namespace {
 
 struct Oracle {
     Network network;
-    std::vector<Workspace> workspaces;  // one for each thread of the pool
+    std::vector<Workspace> workspaces;  // one for each thread of the pool, and one for a caller
     Pool pool;
 };
 
@@ -228,7 +228,7 @@ const char* fedamd_create(const int64_t* layers, int64_t count, const int64_t* s
         if (threads < 1 || threads > 4096) throw std::invalid_argument("threads must be between 1 and 4096");
         auto oracle = std::unique_ptr<Oracle>(
             new Oracle{Network(reinterpret_cast<const Description*>(layers), count, shape, dimensions), {}, Pool(threads)});
-        for (int64_t t = 0; t < threads; ++t) oracle->workspaces.push_back(oracle->network.workspace());
+        for (int64_t t = 0; t <= threads; ++t) oracle->workspaces.push_back(oracle->network.workspace());
         *dimension = oracle->network.dimension;
         *handle = oracle.release();
     });
