@@ -192,12 +192,11 @@ def unequal(alpha: float) -> Dataset:
     return Dataset(**(vars(data) | {"clients": Dirichlet(alpha)(data, CLIENTS, 0)}))
 
 
-def nova(data: Dataset, rounds: int, seed: int = 0, device: str = "cpu", batch: int = 4, **changes) -> Run:
+def nova(data: Dataset, rounds: int, seed: int = 0, batch: int = 4, model: nn.Module | None = None, **changes) -> Run:
     settings = {"clients": CLIENTS, "cohort": COHORT, "rounds": rounds, "seed": seed, "dtype": "float64"}
     torch.manual_seed(0)
-    method = FedNova(eta_l=0.05, small_batch=batch)
-    config = load_config(settings | {"device": device} | changes)
-    return Run(build_experiment(config, dataset=data, model=nn.Linear(5, 10).double(), algorithm=method))
+    network, method = model or nn.Linear(5, 10).double(), FedNova(eta_l=0.05, small_batch=batch)
+    return Run(build_experiment(load_config(settings | changes), dataset=data, model=network, algorithm=method))
 
 
 def models(engine, *runs: Run) -> list[Tensor]:
@@ -232,6 +231,15 @@ def test_runs_in_lockstep_with_batches_of_three_widths_keep_their_graphs():
     for run, twin in zip(runs, twins, strict=True):
         torch.testing.assert_close(run.state.x, twin.state.x, rtol=0, atol=1e-10)
     assert MOST_GRAPHS < engine._captured.captures == len(engine._captured) <= WIDTHS * MOST_GRAPHS
+
+
+def test_samples_keep_their_masks_of_dropout():
+    data = unequal(0.3)
+    network = nn.Sequential(nn.Linear(5, 6), nn.Dropout(0.4), nn.Linear(6, 10)).double()
+    run, looped = (nova(data, 2, cohort=6, model=network) for _ in range(2))
+    (got,) = models(VectorEngine(AutogradOracle(network, data), samples_at_once=1 << 18, piece=64), run)
+    (expected,) = models(LoopEngine(AutogradOracle(network, data)), looped)
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("clients", [2, 3])
