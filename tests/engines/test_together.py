@@ -1,7 +1,6 @@
 """Roles with different numbers of steps side by side: each as if alone, in few calls of few sizes."""
 
 import math
-import threading
 from collections.abc import Callable
 
 import pytest
@@ -15,7 +14,7 @@ from fedamd.data import Dataset
 from fedamd.data.partition import Dirichlet
 from fedamd.engines.captured import MOST_GRAPHS, CapturedOracle, few_sizes
 from fedamd.engines.loop import LoopEngine
-from fedamd.engines.together import LOOPS, Loops, play_together, within
+from fedamd.engines.together import LOOPS, MOST_ROLES, Loops, SideBySide, within
 from fedamd.engines.vector import WIDTHS, VectorEngine
 from fedamd.models import Logistic
 from fedamd.oracles.autograd import AutogradOracle
@@ -87,7 +86,7 @@ def test_descents_of_different_lengths_share_every_step(counting):
     captured = CapturedOracle(counting)
     expected = [play(CapturedOracle(counting)) for play in plays]
     counting.shapes.clear()
-    for got, alone in zip(play_together(plays, captured), expected, strict=True):
+    for got, alone in zip(SideBySide(captured).play(plays), expected, strict=True):
         assert_close(got, alone)
     assert counting.shapes == [(6, 2), (4, 2), (4, 2), (1, 2), (1, 2)]
     assert captured.captures == 3
@@ -98,8 +97,8 @@ def test_who_is_done_stays_exactly_where_it_is(counting):
     captured = CapturedOracle(counting)
     x = points(3)
     short = [descent(x[:2], batches(2, 1)), descent(x[:1], batches(1, 2)), descent(x, batches(3, 3))]
-    ends = play_together([*short, descent(x[:2], batches(2, 4))], captured)
-    longer = play_together([*short, descent(x[:2], batches(2, 9))], captured)
+    ends = SideBySide(captured).play([*short, descent(x[:2], batches(2, 4))])
+    longer = SideBySide(captured).play([*short, descent(x[:2], batches(2, 9))])
     for (end, losses), (its_twin, its_losses) in zip(ends[:3], longer[:3], strict=True):
         assert torch.equal(end, its_twin)
         assert all(torch.equal(*pair) for pair in zip(losses, its_losses, strict=True))
@@ -116,45 +115,54 @@ def test_any_function_can_take_part(counting):
         lambda _: (torch.zeros(1), []),  # one that asks nothing
     ]
     expected = [play(CapturedOracle(counting)) for play in plays]
-    for got, alone in zip(play_together(plays, CapturedOracle(counting)), expected, strict=True):
+    for got, alone in zip(SideBySide(CapturedOracle(counting)).play(plays), expected, strict=True):
         assert_close(got, alone)
 
 
 def test_an_error_of_one_ends_all(counting):
-    """It is raised as it is, and no thread is left waiting."""
-    handled = []
+    """It is raised as it is; no other function can take it for its own, and all can be played again."""
+    side_by_side, handled, ended = SideBySide(CapturedOracle(counting)), [], []
 
     def patient(oracle):
         try:
             return recursion(points(1), batches(1, 3))(oracle)
         except Exception as error:
             handled.append(error)
+        finally:
+            ended.append(True)
 
     def fails(oracle):
         oracle.gradient(points(1), batches(1, 1)[0])
         raise ValueError("mine")
 
-    before = threading.active_count()
     with pytest.raises(ValueError, match="mine"):
-        play_together([patient, fails, patient], CapturedOracle(counting))
-    assert threading.active_count() == before
-    assert not handled
+        side_by_side.play([patient, fails, patient])
+    assert (handled, ended) == ([], [True, True])
+    assert len(side_by_side.play([patient, patient])) == 2
 
 
 def test_an_error_of_the_oracle_ends_all(counting, monkeypatch):
+    ended = []
+
     def full(*_):
         raise torch.OutOfMemoryError("full")
 
+    def patient(oracle):
+        try:
+            oracle.gradient(points(1), batches(1, 1)[0])
+        finally:
+            ended.append(True)
+
     monkeypatch.setattr(counting, "gradient", full)
-    before = threading.active_count()
     with pytest.raises(torch.OutOfMemoryError):
-        play_together([descent(points(1), batches(1, steps)) for steps in (1, 2)], CapturedOracle(counting))
-    assert threading.active_count() == before
+        SideBySide(CapturedOracle(counting)).play([patient, patient])
+    assert ended == [True, True]
 
 
 def test_parts_weigh_no_more_than_allowed():
     assert within("abcdef", [3, 2, 5, 9, 1, 4], 5) == [["a", "b"], ["c"], ["d"], ["e", "f"]]
     assert within("", [], 5) == []
+    assert [len(part) for part in within(range(600), [0] * 600, 5)] == [MOST_ROLES, MOST_ROLES, 600 - 2 * MOST_ROLES]
 
 
 def test_loops_are_counted_by_code():

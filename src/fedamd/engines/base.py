@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fedamd import draw
-from fedamd.algorithms.base import Answers, Batches, Exchange, Gradient, Order, Replies
+from fedamd.algorithms.base import Answers, Exchange, Gradient, Order, Replies, Size
 from fedamd.data.base import Clients
 from fedamd.draw import Purpose
 from fedamd.engines.client_store import ClientStore
@@ -143,28 +143,25 @@ def _summed(results: Iterable[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
     return total
 
 
-def batch_positions(words: Tensor, clients: Tensor, owned: Sequence[int], batches: Batches) -> tuple[Tensor, Tensor]:
-    """Positions (n, count, size) in each client's data of the batches asked for, and which of them are real.
+def batch_keys(words: Tensor, clients: Tensor, count: int) -> Tensor:
+    """The addresses (n·count,) of as many batches of each client (n,): all of the first client's, then the second's, …
 
-    `words` (n,) are the addresses so far (seed, round, stage), one for each of the clients (n,).
+    `words` (n,) are the addresses so far (seed, round, stage).
     """
-    number = torch.arange(batches.count, device=clients.device)
-    rows = draw.keys(words.unsqueeze(-1), clients.unsqueeze(-1), number).flatten()
-    sizes = [size for size in owned for _ in range(batches.count)]
-    by_library = rows.device.type == "cpu" and native.available() is None
+    number = torch.arange(count, device=clients.device)
+    return draw.keys(words.unsqueeze(-1), clients.unsqueeze(-1), number).flatten()
+
+
+def batch_positions(keys: Tensor, owned: Sequence[int], size: Size) -> tuple[Tensor, Tensor]:
+    """For every address, positions (·, size) in the data of a client that owns so many, and which of them are real."""
+    by_library = keys.device.type == "cpu" and native.available() is None
     smallest = native_batches.smallest if by_library else draw.smallest
-    position, real = draw.positions(rows, sizes, None if batches.size == "full" else batches.size, smallest)
-    shape = (len(owned), batches.count, -1)
-    return position.reshape(shape), real.reshape(shape)
+    return draw.positions(keys, owned, None if size == "full" else size, smallest)
 
 
-def sample_keys(words: Tensor, clients: Tensor, position: Tensor) -> Tensor:
-    """The address (n, count, size) of each sample's own draws in each batch: by its position in its client's data.
-
-    `words` (n,) are the addresses so far (seed, round, stage), one for each of the clients (n,).
-    """
-    number = torch.arange(position.shape[1], device=clients.device)
-    return draw.keys(draw.keys(words.unsqueeze(-1), clients.unsqueeze(-1), number).unsqueeze(-1), position)
+def sample_keys(keys: Tensor, position: Tensor) -> Tensor:
+    """The address of each sample's own draws in each batch: by its position in its client's data."""
+    return draw.keys(keys.unsqueeze(-1), position)
 
 
 def batch_weights(real: Tensor, dtype: torch.dtype) -> Tensor:

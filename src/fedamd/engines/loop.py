@@ -14,6 +14,7 @@ from fedamd.engines.base import (
     Request,
     accepted,
     address,
+    batch_keys,
     batch_positions,
     batch_weights,
     finite_rows,
@@ -82,12 +83,12 @@ def batches_for(request: Request, order: Order, client: int, like: Tensor, keyed
     drawn: list[Batch] = []
     for index, asked in enumerate(order.batches):
         word = draw.words([address(request, Purpose.BATCH, index)], like.device)
-        position, real = batch_positions(word, number, [clients.sizes[client]], asked)
-        samples = clients.gather(number.expand(asked.count), position[0])
-        parts = [samples, batch_weights(real[0], like.dtype)]
+        owned = [clients.sizes[client]] * asked.count
+        position, real = batch_positions(batch_keys(word, number, asked.count), owned, asked.size)
+        parts = [clients.gather(number.expand(asked.count), position), batch_weights(real, like.dtype)]
         if keyed:
             word = draw.words([address(request, Purpose.SAMPLE, index)], like.device)
-            parts.append(sample_keys(word, number, position)[0])
+            parts.append(sample_keys(batch_keys(word, number, asked.count), position))
         drawn += [Batch(*part) for part in zip(*parts, strict=True)]
     return drawn
 

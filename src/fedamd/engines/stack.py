@@ -5,26 +5,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Lock
 
-import torch
 from torch import Tensor
 
 from fedamd import draw
-from fedamd.algorithms.base import Batches, Order, Role, Task, Values
-from fedamd.draw import Purpose
-from fedamd.engines.base import (
-    Gradients,
-    RecordingGradient,
-    Request,
-    address,
-    batch_positions,
-    batch_weights,
-    finite_rows,
-    like_x,
-    sample_keys,
-)
-from fedamd.engines.pieces import WIDEST, Cut, widened
+from fedamd.algorithms.base import Role, Task, Values
+from fedamd.engines.base import Gradients, RecordingGradient, finite_rows
+from fedamd.engines.pieces import Cut
 from fedamd.oracles.base import Batch
-from fedamd.transfer import upload
 
 
 @dataclass(frozen=True)
@@ -62,6 +49,8 @@ class Stack:
         )
 
     def rows(self, start: int, stop: int) -> "Stack":
+        if (start, stop) == (0, len(self)):
+            return self
         part = self.map([tensor[start:stop] for tensor in self.tensors()])
         return replace(part, lengths=[lengths[start:stop] for lengths in self.lengths])
 
@@ -159,78 +148,3 @@ def play_stacked(
     reply = role.run(task, stack.batches(), grad)
     finite = finite_rows([*reply.values.values(), *reply.memory.values()])
     return StackedReplies(reply.values, reply.memory, finite, grad.mean_loss(), reply.bits)
-
-
-def stack_orders(
-    requests: Sequence[Request], orders: Sequence[Order], keyed: bool = False, piece: int | None = None
-) -> Stack:
-    """Orders of one role, one from each request, as one stack: first request's clients first.
-
-    `keyed`: with the address of each sample's own draws.
-    With `piece`, wide batches are to be taken in pieces of that width, and others are as wide as they were asked for:
-    few widths ever occur, whoever is in the stack.
-    """
-    x, counts = like_x(orders[0]), [len(order.clients) for order in orders]
-    device = x.device
-    clients = upload([client for order in orders for client in order.clients], device)
-    run = upload([index for index, count in enumerate(counts) for _ in range(count)], device)
-
-    def sent(name: str) -> Tensor:
-        values = [order.payload[name] for order in orders]
-        if isinstance(values[0], Tensor):
-            vectors = torch.stack([value for value in values if isinstance(value, Tensor)])
-            return vectors.expand(len(run), -1) if len(vectors) == 1 else vectors[run]
-        return upload([value for value in values if not isinstance(value, Tensor)], device, x.dtype)[run].unsqueeze(-1)
-
-    def words(purpose: Purpose, *rest: int) -> Tensor:
-        return draw.words([address(request, purpose, *rest) for request in requests], device)[run]
-
-    together = list(zip(requests, orders, strict=True))
-    memory = {
-        name: torch.cat([request.site.store.read(name, order.clients, x) for request, order in together])
-        for name in orders[0].role.memory
-    }
-    fresh = [fresh for request, order in together for fresh in request.site.store.fresh(order.clients)]
-    samples: list[Tensor] = []
-    weights: list[Tensor] = []
-    keys: list[Tensor] = []
-    lengths: list[tuple[int, ...]] = []
-    pieces: list[int | None] = []
-    owned = [request.site.clients.sizes[client] for request, order in together for client in order.clients]
-    for index, asked in enumerate(orders[0].batches):
-        position, real = batch_positions(words(Purpose.BATCH, index), clients, owned, asked)
-        taken = None if piece is None or (asked.size != "full" and asked.size <= WIDEST) else piece
-        if piece is not None:
-            width = asked.size if taken is None else -(-position.shape[-1] // taken) * taken
-            position, real = widened(position, int(width)), widened(real, int(width))
-        numbers = _gather(requests, counts, clients, position)
-        samples += _one_by_one(numbers)
-        weights += _one_by_one(batch_weights(real, x.dtype))
-        if keyed:
-            keys += _one_by_one(sample_keys(words(Purpose.SAMPLE, index), clients, position))
-        lengths += [tuple(Batches(1, asked.size).samples(size) for size in owned)] * asked.count
-        pieces += [taken] * asked.count
-    return Stack(
-        {name: sent(name) for name in orders[0].payload},
-        memory,
-        upload(fresh, device, x.dtype).unsqueeze(-1),
-        draw.keys(words(Purpose.NOISE), clients),
-        samples,
-        weights,
-        keys,
-        lengths,
-        pieces,
-    )
-
-
-def _one_by_one(batches: Tensor) -> list[Tensor]:
-    """Of (n, count, size) every (n, size), its rows one after the other in memory: nobody need copy them again."""
-    return list(batches.transpose(0, 1).contiguous().unbind(0))
-
-
-def _gather(requests: Sequence[Request], counts: Sequence[int], clients: Tensor, position: Tensor) -> Tensor:
-    """Sample numbers (n, count, size) of positions in each client's own data; every run has its own partition."""
-    pieces = zip(requests, torch.split(clients, list(counts)), torch.split(position, list(counts)), strict=True)
-    return torch.cat(
-        [request.site.clients.gather(who, where.flatten(1)).view_as(where) for request, who, where in pieces]
-    )

@@ -8,8 +8,9 @@ time; the oracle is called in the caller's.
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from queue import SimpleQueue
 from typing import Generic, Literal, TypeVar
@@ -23,6 +24,7 @@ from fedamd.engines.captured import CapturedOracle
 from fedamd.oracles.base import Batch
 
 LOOPS = 3  # of one function that are worth a graph each
+MOST_ROLES = 256  # at work at once
 T = TypeVar("T")
 _Answer = tuple[Tensor, list[Tensor]]  # gradients, points or losses; and the losses seen on the way, batch by batch
 
@@ -63,32 +65,42 @@ class _Question:
         return self.what, self.batches[0].samples.shape[-1], None if self.eta is None else self.eta.shape[-1]
 
 
-def play_together(plays: Sequence[Callable[[Gradients], T]], oracle: CapturedOracle) -> list[T]:
-    """What each of these functions returns, given an oracle to ask."""
-    actors = [_Actor(play) for play in plays]
-    rows = 1  # the most models that were asked about at once
-    initialised = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-    device = torch.cuda.current_device() if initialised else -1  # this thread's, for the others; -1 means nothing
-    with ThreadPoolExecutor(len(plays), "role", torch.cuda.set_device, (device,)) as threads:
+class SideBySide:
+    """Plays roles side by side, over one oracle."""
+
+    def __init__(self, oracle: CapturedOracle) -> None:
+        self._oracle = oracle
+
+    def play(self, plays: Sequence[Callable[[Gradients], T]]) -> list[T]:
+        """What each of these functions, at most `MOST_ROLES`, returns, given an oracle to ask."""
+        actors = [_Actor(play) for play in plays]
+        rows = 1  # the most models that were asked about at once
         try:
             for actor in actors:
-                actor.begin(threads)
+                actor.begin(self._threads)
             while waiting := [(actor, actor.question) for actor in actors if actor.question]:
                 rows = max(rows, sum(len(question.x) for _, question in waiting))
-                for actor, answer in _answered(waiting, oracle, rows):
+                for actor, answer in _answered(waiting, self._oracle, rows):
                     actor.resume(answer)
         finally:
             for actor in actors:
                 actor.leave()
-    return [actor.result() for actor in actors]
+        return [actor.result() for actor in actors]
+
+    @cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        """One for each role that is at work, on the device of the thread that asks for them first (-1: on none)."""
+        initialised = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        device = torch.cuda.current_device() if initialised else -1
+        return ThreadPoolExecutor(MOST_ROLES, "role", torch.cuda.set_device, (device,))
 
 
 def within(items: Sequence[T], weights: Sequence[int], most: int) -> list[list[T]]:
-    """The items one after the other in few parts, of which none weighs more than `most` (unless a single one does)."""
+    """The items, in order, in parts that can be played at once: none weighs more than `most`, unless it is one item."""
     parts: list[list[T]] = []
     left = 0
     for item, weight in zip(items, weights, strict=True):
-        if not parts or weight > left:
+        if not parts or weight > left or len(parts[-1]) == MOST_ROLES:
             parts.append([])
             left = most
         parts[-1].append(item)
@@ -120,8 +132,10 @@ class _Actor(Generic[T]):
         self._listen()
 
     def leave(self) -> None:
-        """Answer no more."""
+        """Answer no more, and wait for its end."""
         self._answers.put(None)
+        if self._future is not None:
+            wait([self._future])
 
     def result(self) -> T:
         """What the function returned, or raised."""

@@ -7,7 +7,7 @@ for each number of rows, rounded up so that changing numbers of miners seldom ca
 in pieces, and where clients take many different numbers of steps, the gradient alone is.
 """
 
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -26,13 +26,13 @@ from fedamd.engines.captured import MOST_GRAPHS, CapturedOracle, recorded, round
 from fedamd.engines.device_memory import NoRoom, is_full, with_room
 from fedamd.engines.loop import play
 from fedamd.engines.pieces import PIECE
-from fedamd.engines.stack import Assembly, Stack, StackedReplies, play_stacked, stack_orders
-from fedamd.engines.together import Loops, play_together, within
+from fedamd.engines.stack import Assembly, Stack, StackedReplies, play_stacked
+from fedamd.engines.stacking import Group, merged, stacked
+from fedamd.engines.together import Loops, SideBySide, within
 from fedamd.errors import FedamdError, UserCodeError, described, round_named
 from fedamd.oracles.base import Oracle
 
 T = TypeVar("T")
-_Group = Sequence[tuple[int, Order]]  # orders of one stack, each with the index of its request
 SIDE_BY_SIDE = 2  # chunks of few clients: one keeps all cores busy while the other is in Python, and no third waits
 WIDTHS = 3  # of batches whose steps are recorded, each for up to MOST_GRAPHS numbers of rows
 LARGE = 1 << 20  # parameters from which on a step takes so long that recording the steps one by one costs nothing
@@ -71,6 +71,7 @@ class VectorEngine(Engine):
         self._pool: Any = None  # graphs are replayed one after the other and can share their memory
         self._captures = 0
         self._loops = Loops()
+        self._side_by_side = SideBySide(self._captured)
         self._rows = 1  # of all stacks of the exchange
 
     def execute(self, requests: Sequence[Request]) -> list[Answers]:
@@ -96,7 +97,7 @@ class VectorEngine(Engine):
         return nullcontext() if self._threads is None else _one_thread()
 
     def _execute(self, requests: Sequence[Request]) -> list[Answers]:
-        groups, samples_at_once = _merge(requests, apart=not self._oracle.exact_in_batch), self._samples_at_once
+        groups, samples_at_once = merged(requests, apart=not self._oracle.exact_in_batch), self._samples_at_once
         try:
             outcomes = self._outcomes(requests, groups)
         except NoRoom:
@@ -109,13 +110,18 @@ class VectorEngine(Engine):
         middle = len(requests) // 2
         return [*self._execute(requests[:middle]), *self._execute(requests[middle:])]
 
-    def _outcomes(self, requests: Sequence[Request], groups: Sequence[_Group]) -> list[StackedReplies]:
-        stacks = with_room(lambda: [self._stack(requests, group) for group in groups], self._make_room, len(requests))
+    def _outcomes(self, requests: Sequence[Request], groups: Sequence[Group]) -> list[StackedReplies]:
+        stacks = with_room(lambda: self._stacks(requests, groups), self._make_room, len(requests))
         self._rows = sum(map(len, stacks))
         return self._play([group[0][1].role for group in groups], stacks)
 
+    def _stacks(self, requests: Sequence[Request], groups: Sequence[Group]) -> list[Stack]:
+        on_cuda = any(like_x(order).is_cuda for group in groups for _, order in group)
+        piece = self._piece or (PIECE if on_cuda else None)
+        return stacked(requests, groups, self._oracle.keyed, piece and min(piece, self._micro_batch or piece))
+
     def _accepted(
-        self, requests: Sequence[Request], groups: Sequence[_Group], outcomes: Sequence[StackedReplies]
+        self, requests: Sequence[Request], groups: Sequence[Group], outcomes: Sequence[StackedReplies]
     ) -> list[Answers]:
         answers: list[dict[str, Replies]] = [{} for _ in requests]
         for group, outcome, finite in zip(groups, outcomes, _finite(outcomes), strict=True):
@@ -127,10 +133,6 @@ class VectorEngine(Engine):
             for order in request.exchange.orders:
                 answer.setdefault(order.role.name, Replies((), {}))
         return list(answers)
-
-    def _stack(self, requests: Sequence[Request], group: _Group) -> Stack:
-        orders = [order for _, order in group]
-        return stack_orders([requests[index] for index, _ in group], orders, self._oracle.keyed, self._piece_of(group))
 
     def evaluate(self, xs: Sequence[Tensor]) -> list[tuple[float, float]]:
         with self._at_work():
@@ -154,10 +156,6 @@ class VectorEngine(Engine):
             "captures": self._captures + self._captured.captures,
             "device_memory": torch.cuda.max_memory_allocated(),
         }
-
-    def _piece_of(self, group: _Group) -> int | None:
-        piece = self._piece or (PIECE if like_x(group[0][1]).is_cuda else None)
-        return min(piece, self._micro_batch or piece) if piece else None
 
     def _play(self, roles: Sequence[Role], stacks: Sequence[Stack]) -> list[StackedReplies]:
         """Every role with its stack, in chunks of rows. The largest come first, so that workers end together."""
@@ -200,7 +198,7 @@ class VectorEngine(Engine):
             return
         try:
             plays = [partial(self._play_steps, chunk.role, chunk.rows(), False) for chunk in chunks]
-            outcomes = play_together(plays, self._captured)
+            outcomes = self._side_by_side.play(plays)
         except RuntimeError as error:
             if not is_full(error):
                 raise
@@ -371,17 +369,6 @@ def _even(weights: Sequence[int], count: int) -> list[int]:
     return [*bounds, len(weights)]
 
 
-def _merge(requests: Sequence[Request], apart: bool) -> list[_Group]:
-    """Orders that can be played as one stack, each with the index of its request; `apart`, of one run on a CPU."""
-    merged: dict[Hashable, list[tuple[int, Order]]] = defaultdict(list)
-    for index, request in enumerate(requests):
-        for order in request.exchange.orders:
-            if order.clients:
-                own = index if apart and not like_x(order).is_cuda else None
-                merged[own, order.role, order.batches, tuple(order.payload)].append((index, order))
-    return list(merged.values())
-
-
 def _finite(outcomes: Sequence[StackedReplies]) -> list[list[bool]]:
     """Which rows of each outcome are finite: one transfer from the device decides for all."""
     fine = iter(torch.cat([outcome.finite for outcome in outcomes]).tolist() if outcomes else [])
@@ -389,7 +376,7 @@ def _finite(outcomes: Sequence[StackedReplies]) -> list[list[bool]]:
 
 
 def _divided(
-    group: _Group, outcome: StackedReplies, finite: Sequence[bool]
+    group: Group, outcome: StackedReplies, finite: Sequence[bool]
 ) -> Iterator[tuple[tuple[int, Order], StackedReplies, Sequence[bool]]]:
     """The rows of each order of a group."""
     start = 0
