@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import fedamd
-from fedamd.algorithms import ALGORITHMS, FedAMD
+from fedamd.algorithms import ALGORITHMS, FedAMD, FedAvg
 from fedamd.data import Dataset, Partition
 from fedamd.data.augment import FlipCrop
 from fedamd.engines import together, vector
@@ -242,6 +242,30 @@ def test_runs_take_turns_where_the_device_has_no_room_for_all(labelled, monkeypa
     assert held[:5] == [15, 5, 10, 5, 5]  # the start-up: all, the first, the other two, each of them
     for path, other in zip(got, expected, strict=True):
         torch.testing.assert_close(path, other, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("full", [torch.OutOfMemoryError("full"), RuntimeError("can't allocate memory: 9 bytes")])
+def test_clients_are_taken_in_halves_where_the_device_has_no_room_for_all(full, labelled):
+    """Three samples a batch, four clients, room for six samples: two clients at once, found out once."""
+    asked = []
+
+    class Tight(AutogradOracle):
+        def gradient(self, x, batch):
+            asked.append(batch.samples.numel())
+            if asked[-1] > 6:
+                raise full
+            return super().gradient(x, batch)
+
+    method = FedAvg(**SMALL)
+    tight, roomy = begin(labelled, method), begin(labelled, method)
+    (got,) = finished(VectorEngine(Tight(tight.experiment.model, labelled), samples_at_once=64), tight)
+    (expected,) = finished(LoopEngine(oracle(roomy)), roomy)
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
+    assert sum(count > 6 for count in asked) == 1
+    with pytest.raises(
+        NoRoom, match="no memory for one client of a model with 3 parameters on 7 samples at once; set micro"
+    ):
+        finished(VectorEngine(Tight(tight.experiment.model, labelled), 64), begin(labelled, FedAvg(small_batch="full")))
 
 
 def test_one_run_that_has_no_room_says_so(labelled, monkeypatch):

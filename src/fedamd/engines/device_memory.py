@@ -8,6 +8,7 @@ import torch
 from fedamd.errors import FedamdError
 
 T = TypeVar("T")
+_WORDS = ("CUDA error: out of memory", "can't allocate memory")
 
 
 class NoRoom(FedamdError):
@@ -15,9 +16,9 @@ class NoRoom(FedamdError):
 
 
 def is_full(error: Exception) -> bool:
-    """Whether the device had no memory left; a CUDA graph says so with an error of another type than PyTorch does."""
+    """Whether the device had no memory left; CUDA graphs and CPUs say so with errors of another type than PyTorch's."""
     return isinstance(error, torch.OutOfMemoryError) or (
-        isinstance(error, RuntimeError) and "CUDA error: out of memory" in str(error)
+        isinstance(error, RuntimeError) and any(words in str(error) for words in _WORDS)
     )
 
 
