@@ -126,6 +126,13 @@ def test_a_truncated_file(bare, kept):
         load("cifar-10")
 
 
+def test_a_file_truncated_between_two_images(bare):
+    path = write_binary(bare / "cifar-10-batches-bin") / "data_batch_3.bin"
+    path.write_bytes(path.read_bytes()[: 7 * (1 + PIXELS)])
+    with pytest.raises(FedamdError, match=r"data_batch_3\.bin is truncated: 7 samples, where data_batch_1\.bin has 10"):
+        load("cifar-10")
+
+
 def test_a_label_out_of_range(bare):
     path = write_binary(bare / "cifar-10-batches-bin") / "test_batch.bin"
     path.write_bytes(binary([10], pixels(1)))

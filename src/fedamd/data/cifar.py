@@ -173,6 +173,10 @@ def _samples(cifar: CifarSet, layout: Layout, folder: Path, files: tuple[str, ..
                 f"{folder / file} holds the label {labels.max()}; {cifar.name} has 0 to {cifar.classes - 1}"
             )
         parts.append((pixels, labels))
+        if len(labels) < len(parts[0][1]):  # all files of a set are of one length
+            raise FedamdError(
+                f"{folder / file} is truncated: {len(labels)} samples, where {files[0]} has {len(parts[0][1])}"
+            )
     pixels = np.concatenate([pixels for pixels, _ in parts])
     images = torch.from_numpy(pixels.reshape(-1, *SHAPE)).float().div_(255)
     images.sub_(torch.tensor(cifar.mean).view(3, 1, 1)).div_(torch.tensor(cifar.std).view(3, 1, 1))

@@ -128,7 +128,7 @@ class Config(BaseModel):
     device: Literal["cpu", "cuda"] = Field(default="cpu", description="where gradients are computed")
     dtype: Literal["float32", "float64"] = Field(default="float32", description="the precision of everything")
     precision: Literal["float32", "tf32", "bf16"] = Field(
-        default="float32", description="how exactly products are computed; tf32 needs a GPU"
+        default="float32", description="how exactly products are computed; tf32 needs a GPU, bf16 goes through autograd"
     )
     micro_batch: int | None = Field(default=None, ge=1, description="largest number of samples in one gradient call")
     client_store: Literal["memory", "host", "disk"] = Field(
