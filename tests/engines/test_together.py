@@ -12,6 +12,7 @@ from fedamd.algorithms import FedNova
 from fedamd.algorithms.base import Role
 from fedamd.data import Dataset
 from fedamd.data.partition import Dirichlet
+from fedamd.engines import stacking
 from fedamd.engines.captured import MOST_GRAPHS, CapturedOracle, few_sizes
 from fedamd.engines.loop import LoopEngine
 from fedamd.engines.together import LOOPS, MOST_ROLES, Loops, SideBySide, within
@@ -239,6 +240,19 @@ def test_runs_in_lockstep_with_batches_of_three_widths_keep_their_graphs():
     for run, twin in zip(runs, twins, strict=True):
         torch.testing.assert_close(run.state.x, twin.state.x, rtol=0, atol=1e-10)
     assert MOST_GRAPHS < engine._captured.captures == len(engine._captured) <= WIDTHS * MOST_GRAPHS
+
+
+def test_wide_batches_are_taken_in_pieces_side_by_side(monkeypatch):
+    """Batches of ten in pieces of four: what one call works on is bounded over all roles."""
+    monkeypatch.setattr(stacking, "WIDEST", 4)
+    data = unequal(0.3)
+    run, looped = (nova(data, 3, batch=10) for _ in range(2))
+    oracle = Counting(run.experiment.model, data)
+    (got,) = models(VectorEngine(oracle, samples_at_once=60, piece=4), run)
+    (expected,) = models(LoopEngine(AutogradOracle(looped.experiment.model, data)), looped)
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
+    assert run.ledger == looped.ledger
+    assert 24 < max(map(math.prod, oracle.shapes)) <= 60 * 1.25  # more than one client's; rows are rounded up
 
 
 def test_samples_keep_their_masks_of_dropout():

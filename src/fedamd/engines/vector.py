@@ -305,8 +305,9 @@ class _Chunk:
 
     @property
     def samples_at_once(self) -> int:
-        """Of one gradient call."""
-        return (self.stop - self.start) * self.stack.widest
+        """Of one gradient call, with all pieces of a batch that is cut."""
+        widest = max((samples.shape[-1] for samples in self.stack.samples), default=1)
+        return (self.stop - self.start) * widest
 
     @property
     def sample_count(self) -> int:
