@@ -174,6 +174,21 @@ def test_many_channels(kernel: int | tuple[int, int]) -> None:
     assert_near(oracle.gradient(x, batch)[0], expected(model, data, x, batch)[0])
 
 
+@pytest.mark.parametrize(("outputs", "relu"), [(16, True), (48, False)])
+def test_channels_that_fill_the_lanes(outputs: int, relu: bool) -> None:
+    """3 × 3 kernels with a pooling behind them: the places of a window share products. Also what is scored."""
+    torch.manual_seed(0)
+    behind = [nn.ReLU(), nn.MaxPool2d(2)] if relu else [nn.MaxPool2d(2)]
+    convolutions = [nn.Conv2d(2, 16, 3), nn.ReLU(), nn.Conv2d(16, outputs, 3, bias=relu), *behind]
+    data = dataset((2, 11, 18), 4)
+    model = nn.Sequential(*convolutions, nn.Flatten(), nn.Linear(outputs * 3 * 7, 4))
+    make_exact(model, data.inputs)
+    oracle, x, batch = NativeOracle(model, data), flat(model), uniform(21)
+    gradient, loss = expected(model, data, x, batch)
+    assert_near(oracle.gradient(x, batch)[0], gradient)
+    assert_near(oracle.loss(x, batch), loss)
+
+
 @pytest.mark.parametrize("length", [5, 21, 70])
 def test_a_linear_layer_of_many_weights(length: int) -> None:
     """They come in tiles, the last of them not full. A step on one group of samples changes them on the way."""

@@ -26,12 +26,18 @@ class ChannelsLast {
     }
 
     void to_lanes(const float* samples, Lanes* image) const {
+        each_to_lanes(samples, [&](Index i, Lanes values) { image[i] = values; });
+    }
+
+    // Calls f(feature, its values) for all features.
+    template <class F>
+    void each_to_lanes(const float* samples, F&& f) const {
         for (Index first = 0; first < count(); first += LANES) {
             Lanes tile[LANES];
             FEDAMD_UNROLL
             for (int lane = 0; lane < LANES; ++lane) tile[lane] = load(samples + lane * stride() + first);
             transpose(tile);
-            for (Index i = 0; i < std::min<Index>(LANES, count() - first); ++i) image[order[first + i]] = tile[i];
+            for (Index i = 0; i < std::min<Index>(LANES, count() - first); ++i) f(order[first + i], tile[i]);
         }
     }
 

@@ -21,12 +21,12 @@ class Dropout final : public Layer {
             return;
         }
         for (int b = 0; b < pass.blocks; ++b) {
-            uint64_t keys[LANES] = {};
-            for (int lane = 0; lane < std::min(LANES, pass.samples - b * LANES); ++lane)
-                keys[lane] = mixed(uint64_t(pass.keys[b * LANES + lane]) ^ use);
+            const int samples = std::min(LANES, pass.samples - b * LANES);
+            uint64_t keys[LANES];
+            for (int lane = 0; lane < samples; ++lane) keys[lane] = mixed(uint64_t(pass.keys[b * LANES + lane]) ^ use);
             for (Index i = b * in.size(), place = 0; place < in.size(); ++i, ++place) {
-                Lanes random;  // 24 bits each, which a float holds exactly
-                for (int lane = 0; lane < LANES; ++lane)
+                Lanes random = ZERO;  // 24 bits each, which a float holds exactly
+                for (int lane = 0; lane < samples; ++lane)
                     random[lane] = float(mixed(keys[lane] ^ uint64_t(place)) >> 40) * 0x1p-24f;
                 const Choice kept = random >= p;
                 pass.out[i] = kept ? pass.in[i] * scale : ZERO;

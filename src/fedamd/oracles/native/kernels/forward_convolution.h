@@ -5,6 +5,7 @@
 
 #include "layer.h"
 #include "paired_columns.h"
+#include "square_tiles.h"
 
 namespace fedamd {
 
@@ -13,13 +14,16 @@ class ForwardConvolution {
     // The shapes in front of the convolution, behind it, and behind the pooling.
     ForwardConvolution(Shape in, Shape conv, Shape out, Kernel kernel, bool bias, bool relu, bool pool)
         : in(in), conv(conv), out(out), kernel(kernel), weights(in.channels * kernel.rows * kernel.columns), bias(bias),
-          with_relu(relu), pool(pool), pairs(in, out, kernel), paired(pool && pairs.worthwhile()) {}
+          with_relu(relu), pool(pool), pairs(in, out, kernel), squares(in, out, kernel), windows(out),
+          squared(pool && squares.worthwhile()), paired(pool && !squared && pairs.worthwhile()) {}
 
     Index scratch() const {  // in `Lanes`
+        if (squared) return squares.scratch() + 2 * windows.stride();
         return in.size() + whole(Index(conv.channels) * weights) / LANES + (paired ? pairs.scratch() : 0);
     }
 
     void run(const Pass& pass) const {
+        if (squared) return squared_blocks(pass);
         pack(pass);
         if (paired) pairs.prepare(pass.parameters, for_pairs(pass));
         for (int b = 0; b < pass.blocks; ++b) {
@@ -71,6 +75,29 @@ class ForwardConvolution {
                 else
                     pool_window<false>(pass, b, channel + o, y, x, places[o]);
         });
+    }
+
+    // One sample after the other, with channels in the lanes.
+    void squared_blocks(const Pass& pass) const {
+        float* values = reinterpret_cast<float*>(pass.scratch + squares.scratch());
+        float* places = values + windows.stride() * LANES;
+        std::fill_n(values, 2 * windows.stride() * LANES, 0.0f);  // lanes without a sample
+        squares.prepare(pass.parameters, pass.scratch);
+        const float* offsets = pass.parameters + Index(conv.channels) * weights;
+        for (int b = 0; b < pass.blocks; ++b) {
+            const int samples = std::min(LANES, pass.samples - b * LANES);
+            squares.run(pass.in + b * in.size(), samples, pass.scratch, [&](int s, int window, int channel, const auto& sums) {
+                const Pooled pooled = pool_places(sums, bias ? load(offsets + channel) : ZERO);
+                const Index at = s * windows.stride() + Index(window) * out.channels + channel;
+                std::memcpy(values + at, &pooled.value, sizeof(Lanes));
+                std::memcpy(places + at, &pooled.mark, sizeof(Lanes));
+            });
+            windows.to_lanes(values, pass.out + b * out.size());
+            if (pass.marks)
+                windows.each_to_lanes(places, [&](Index i, Lanes marks) {
+                    pass.marks[b * out.size() + i] = __builtin_convertvector(reinterpret_cast<Choice>(marks), Marks);
+                });
+        }
     }
 
     void whole_block(const Pass& pass, int b) const {
@@ -139,15 +166,24 @@ class ForwardConvolution {
     __attribute__((always_inline)) void pool_window(const Pass& pass, int b, int channel, int y, int x,
                                                     const Lanes (&places)[4]) const {
         const Index at = b * out.size() + (Index(channel) * out.height + y) * out.width + x;
+        const Pooled pooled = pool_places(places, ZERO + offset_of(pass.parameters, channel));
+        pass.out[at] = pooled.value;
+        if constexpr (MARKED) pass.marks[at] = __builtin_convertvector(pooled.mark, Marks);
+    }
+
+    // What comes out of a window, and which place it is from; −1 where ReLU lets nothing through.
+    struct Pooled {
+        Lanes value;
+        Choice mark;
+    };
+
+    __attribute__((always_inline)) Pooled pool_places(const Lanes (&places)[4], Lanes offset) const {
         Largest largest(places[0]);
         FEDAMD_UNROLL
         for (int p = 1; p < 4; ++p) largest.consider(places[p], p);
-        const Lanes value = largest.value + offset_of(pass.parameters, channel);
-        pass.out[at] = with_relu ? relu(value) : value;
-        if constexpr (MARKED) {
-            const Choice off = with_relu ? value <= 0 : Choice{};
-            pass.marks[at] = __builtin_convertvector(off ? Choice{} - 1 : largest.place, Marks);
-        }
+        const Lanes value = largest.value + offset;
+        const Choice off = with_relu ? value <= 0 : Choice{};
+        return {with_relu ? relu(value) : value, off ? Choice{} - 1 : largest.place};
     }
 
     // A block of few samples: the lanes hold Q places of a window for each of them. The sums are the same.
@@ -221,7 +257,9 @@ class ForwardConvolution {
     const int weights;  // of one output channel
     const bool bias, with_relu, pool;
     const PairedColumns pairs;
-    const bool paired;  // whether they are used
+    const SquareTiles squares;
+    const ChannelsLast windows;
+    const bool squared, paired;  // whether they are used
 };
 
 }  // namespace fedamd

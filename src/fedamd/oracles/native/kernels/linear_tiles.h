@@ -84,9 +84,11 @@ class LinearTiles {
                 const Index list = Index(tile) * SAMPLES + s;
                 Lanes* to = at.d_in + s * N;
                 Lanes acc[N];
-                std::memcpy(acc, to, sizeof acc);
+                FEDAMD_UNROLL
+                for (int v = 0; v < N; ++v) acc[v] = to[v];
                 add_rows<N>(acc, at.of_samples + list * OUTPUTS, at.sample_counts[list], at.weights);
-                std::memcpy(to, acc, sizeof acc);
+                FEDAMD_UNROLL
+                for (int v = 0; v < N; ++v) to[v] = acc[v];
             }
         }
         if (pass.d_in) samples_last<N>(at.d_in, pass, first);

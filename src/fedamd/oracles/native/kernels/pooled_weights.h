@@ -97,7 +97,7 @@ class PooledWeights {
     // Rows of windows whose strips stay in the first-level cache while one channel after the other goes over them.
     int rows_at_once() const {
         const int strips = int((24 << 10) / (strip() * sizeof(float)));
-        return std::max(1, (strips - kernel.rows) / (2 * kernel.stride_rows));
+        return std::max(1, ((strips - kernel.rows) / kernel.stride_rows + 1) / 2);
     }
 
     // Several channels at a time, if registers allow: enough sums in flight to hide the latency of each.
