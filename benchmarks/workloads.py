@@ -130,7 +130,7 @@ def as_markdown(facts: dict[str, Any]) -> str:
 
 
 def row(result: dict[str, Any]) -> str:
-    memory = result["peak_gpu_gib"] or result["peak_cpu_gib"]
+    memory = result["peak_gpu_gib"] or result["peak_cpu_gib"] or float("nan")
     cells = [
         result["workload"],
         result["data"],

@@ -41,6 +41,17 @@ def test_a_small_one_runs_and_tells_what_it_was(monkeypatch: pytest.MonkeyPatch)
     )
 
 
+def test_memory_is_that_of_the_workload() -> None:
+    """Not that of what this process did before: 512 MiB that are held no more."""
+    before = workloads._peak_gib()
+    if before is None:
+        pytest.skip("the system does not tell")
+    torch.ones(1 << 27).sum()
+    higher = workloads._peak_gib()
+    workloads._forget_peaks("cpu")
+    assert higher > before + 0.4 > workloads._peak_gib() + 0.1
+
+
 def test_an_unknown_one_is_refused() -> None:
     with pytest.raises(FedamdError, match="blazefl"):
         run_workload("unknown")

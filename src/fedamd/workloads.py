@@ -5,12 +5,14 @@ mean nothing, and the result says so. An epoch is as many steps as it has batche
 others are quoted, from their machines.
 """
 
+import contextlib
 import platform
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -110,6 +112,7 @@ def run_workload(
 
 def time_workload(work: Workload, data: Dataset, rounds: int | None, device: str) -> dict[str, Any]:
     """Time so many rounds, all of them unless told, with one evaluation at the end."""
+    _forget_peaks(device)
     taken = min(rounds or work.rounds, work.rounds)
     settings: dict[str, Any] = {
         "clients": work.clients,
@@ -153,10 +156,17 @@ def time_workload(work: Workload, data: Dataset, rounds: int | None, device: str
     }
 
 
+def _forget_peaks(device: str) -> None:
+    """So that the peaks are this workload's and not those of one before it in the same process."""
+    if device.startswith("cuda") and torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+    with contextlib.suppress(OSError):  # only Linux can
+        Path("/proc/self/clear_refs").write_text("5")
+
+
 def _peak_gib() -> float | None:
-    """The most memory this process has had; None where the system does not say."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    """The most memory this process has had since; None where the system does not say."""
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return int(next(line.split()[1] for line in lines if line.startswith("VmHWM:"))) / 2**20
+    return None
