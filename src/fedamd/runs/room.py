@@ -23,6 +23,7 @@ from fedamd.runs.experiment import Experiment
 
 WIDTH = 3  # parameters of the rehearsed model: a tensor with so many columns stands for model-sized vectors
 ROUNDS = 50  # that are rehearsed at most
+STEPS = 2  # of each client, however many it is to take: one more needs no more memory
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ def _played(order: Order, site: Site) -> Replies:
     memory = {name: site.store.read(name, order.clients, x) for name in order.role.memory}
     fresh = x.new_tensor(site.store.fresh(order.clients)).unsqueeze(-1)
     one = torch.zeros(count, 1, dtype=torch.int64)
-    batches = [one] * sum(asked.count for asked in order.batches)
+    batches = [one] * sum(min(asked.count, STEPS) for asked in order.batches)
     weights, lengths = [one.to(x.dtype)] * len(batches), [(1,) * count] * len(batches)
     stack = Stack(sent, memory, fresh, one[:, 0], batches, weights, [], lengths, [None] * len(batches))
     outcome = play_stacked(order.role, stack, _Flat(), None)
