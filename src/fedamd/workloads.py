@@ -92,7 +92,7 @@ WORKLOADS = {
     "flute-cifar100": Workload(
         "FLUTE's benchmark: fed-CIFAR-100, ResNet-18 with GroupNorm, 500 clients",
         "fed-cifar-100", (3, 32, 32), 100, "resnet18-gn", 500, 100, 10, 20, 1, 0.1, 4000,
-        {"FLUTE": "1:42:01"},
+        {"FLUTE": "1:42:01", "FedML": "15:55:36"},
     ),
 }  # fmt: skip
 
