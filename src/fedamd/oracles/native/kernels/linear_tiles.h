@@ -108,8 +108,8 @@ class LinearTiles {
                 const int count = FULL ? LANES : std::min(LANES, inputs - first - v * LANES);
                 kept[v] = load(from, count);
                 add(to, acc[v] * pass.scale, count);
-                __builtin_prefetch(from + N * LANES, 0, 2);  // of the next columns
-                __builtin_prefetch(to + N * LANES, 1, 2);
+                __builtin_prefetch(from + 2 * N * LANES, 0, 2);  // of the columns after the next
+                __builtin_prefetch(to + 2 * N * LANES, 1, 2);
             }
         }
     }

@@ -24,7 +24,9 @@ class PooledWeights {
 
     // Where a kernel row fills less than half of its vectors, or a sample does not fit the cache, the plain way is as fast.
     bool worthwhile() const { return 2 * across >= width() && in.height * strip() <= LANES << 14; }
-    Index scratch() const { return sums_size() + layout.stride() + 2 * windows_size() + strips_size(); }  // in `Lanes`
+    Index scratch() const {  // in `Lanes`
+        return sums_size() + layout.stride() + 2 * windows_size() + strips_size() + whole(out.channels) * out.height / LANES;
+    }
 
     // Adds to the gradient (channels × inputs × kernel rows × kernel columns) `scale` times that of so many samples.
     void add_to(float* gradient, float scale, int samples, const Lanes* image, const Lanes* d_out, const Marks* marks,
@@ -35,6 +37,7 @@ class PooledWeights {
         at.gradients = at.pixels + layout.stride() * LANES;
         at.places = reinterpret_cast<int32_t*>(at.gradients + windows_size() * LANES);
         at.strips = scratch + sums_size() + layout.stride() + 2 * windows_size();
+        at.counts = reinterpret_cast<int32_t*>(at.strips + strips_size());
         std::fill_n(scratch, sums_size(), ZERO);
         for (int b = 0; b * LANES < samples; ++b) {
             layout.from_lanes(image + b * in.size(), at.pixels);
@@ -51,8 +54,10 @@ class PooledWeights {
         float* gradients;  // samples × channels × windows: the gradient …
         int32_t* places;   // … and how many bytes behind the first strip's begin its patch lies
         Lanes* strips;     // of one sample, where they are cut: image rows × places in a row × width
+        int32_t* counts;   // of one sample, how many windows of each part have a gradient: parts × channels
     };
     static constexpr int CACHE_LINE = 64, SUMS = 12;  // the latter kept in registers
+    static constexpr int GATHERED = 16;               // vectors of weights
 
     Index width() const { return whole(across); }
     Index sums_size() const { return Index(out.channels) * kernel.rows * width() / LANES; }
@@ -78,19 +83,45 @@ class PooledWeights {
         const float* pixels = at.pixels + lane * layout.stride();
         if (cut) cut_strips(pixels, at.strips);
         const float* strips = cut ? reinterpret_cast<const float*>(at.strips) : pixels;
-        parts(out.height, rows_at_once(), [&](int y, int height) {
+        const int32_t* counts = at.counts;
+        gather(lane, at);
+        parts(out.height, rows_at_once(), [&](int y, int) {
             const Index window = lane * windows_size() + y * out.width;
             parts(kernel.rows, 5, [&](int row, int rows) {
                 parts(int(width()) / LANES, std::min(4, SUMS / rows), [&](int vector, int vectors) {
                     const Index first = vector * LANES;
                     dispatch<5, 4>(rows, vectors, [&](auto R, auto V) {
                         if constexpr (R * V <= SUMS)
-                            add_channels<R, V>(strips + row * strip() + first, height * out.width,
-                                               at.gradients + window, at.places + window,
-                                               at.sums + row * width() + first);
+                            add_channels<R, V>(strips + row * strip() + first, counts, at.gradients + window,
+                                               at.places + window, at.sums + row * width() + first);
                     });
                 });
             });
+            counts += out.channels;
+        });
+    }
+
+    // Of every part and channel, the windows with a gradient in front of the others, of which the gradient is zero. It
+    // takes a few cycles for each window, so there must be many weights to multiply with.
+    void gather(int lane, const Scratch& at) const {
+        const bool worthwhile = kernel.rows * width() >= GATHERED * LANES;
+        int32_t* counts = at.counts;
+        parts(out.height, rows_at_once(), [&](int y, int height) {
+            const int count = height * out.width;
+            for (int o = 0; o < out.channels; ++o) {
+                const Index first = lane * windows_size() + (Index(o) * out.height + y) * out.width;
+                float* gradients = at.gradients + first;
+                int32_t* places = at.places + first;
+                int found = worthwhile ? 0 : count;
+                for (int i = 0; worthwhile && i < count; ++i) {  // without a branch: it could not be predicted
+                    const float gradient = gradients[i];
+                    gradients[found] = gradient;
+                    places[found] = places[i];
+                    found += gradient != 0;
+                }
+                std::fill(gradients + found, gradients + count, 0.0f);
+                *counts++ = found;
+            }
         });
     }
 
@@ -102,11 +133,12 @@ class PooledWeights {
 
     // Several channels at a time, if registers allow: enough sums in flight to hide the latency of each.
     template <int R, int V>
-    void add_channels(const float* strips, int count, const float* gradients, const int32_t* places,
+    void add_channels(const float* strips, const int32_t* counts, const float* gradients, const int32_t* places,
                       float* sums) const {
         constexpr int MOST = MANY || R * V <= 5 ? 2 : 1;
         const Index windows = Index(out.height) * out.width, channel = kernel.rows * width();
         parts(out.channels, MOST, [&](int o, int channels) {
+            const int count = *std::max_element(counts + o, counts + o + channels);
             dispatch<MOST>(channels, [&](auto O) {
                 add_windows<O, R, V>(strips, count, gradients + o * windows, places + o * windows, sums + o * channel);
             });
