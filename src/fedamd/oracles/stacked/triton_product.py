@@ -94,7 +94,8 @@ def product(
     extra = start if start is not None else sums
     height, width = _tile(rows, ROWS), _tile(columns, COLUMNS)
     grid = (triton.cdiv(rows, height) * triton.cdiv(columns, width), models)
-    kernel, warps, stages = (_product_over_batch, 2, 3) if b.stride(1) == 1 else (_product_with_weights, 4, 4)
+    # over the batch, a warp's reads of shared memory collide: one warp with the whole tile has the fewest of them
+    kernel, warps, stages = (_product_over_batch, 1, 3) if b.stride(1) == 1 else (_product_with_weights, 4, 4)
     kernel[grid](
         a, b, out, *(out if given is None else given for given in (start, sums, gate)),
         rows, columns, inner, *a.stride(), *b.stride(), *out.stride()[:2], 0 if extra is None else extra.stride(0),
