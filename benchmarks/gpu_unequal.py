@@ -21,11 +21,11 @@ FEDNOVA = {"name": "fednova", "eta_l": 0.01, "small_batch": 50}
 
 
 def measurements(bench: Bench) -> dict[str, Callable[[], Row]]:
-    """The same run on each partition."""
+    """The same run on each partition, and FedNova's, alone and in lockstep."""
     data, rounds = cifar_10(bench.tiny), 4 if bench.tiny else 400
     clients, cohort, steps = (10, 3, 2) if bench.tiny else (100, 10, 20)
 
-    def one(partition: dict[str, Any], method: dict[str, Any], rounds: int) -> Row:
+    def played(partition: dict[str, Any], method: dict[str, Any], rounds: int, count: int = 1) -> Row:
         settings = {
             "partition": partition,
             "model": {"name": "lenet5"},
@@ -33,11 +33,19 @@ def measurements(bench: Bench) -> dict[str, Callable[[], Row]]:
             "clients": clients,
             "cohort": cohort,
         }
-        (run,) = runs = bench.runs(data, [settings], rounds)
-        sizes = list(run.experiment.clients.sizes)
+        runs = bench.runs(data, [settings | {"seed": seed} for seed in range(count)], rounds)
+        sizes = list(runs[0].experiment.clients.sizes)
         row = {"smallest": min(sizes), "largest": max(sizes)} | bench.timed(runs)
-        return row | {"gradients_a_round": run.ledger.gradient_samples / max(1, run.t)}  # of single samples
+        gradients = sum(run.ledger.gradient_samples for run in runs)  # of single samples
+        return row | {"gradients_a_round": gradients / max(1, runs[0].t)}
 
-    rows = {name: partial(one, partition, METHOD, rounds) for name, partition in PARTITIONS.items()}
-    name = "Dirichlet(0.3)"  # where FedNova's clients differ in their numbers of steps as well
-    return rows | {f"FedNova, {name}": partial(one, PARTITIONS[name], FEDNOVA, rounds)}
+    rows = {name: partial(played, partition, METHOD, rounds) for name, partition in PARTITIONS.items()}
+    mild, strong = (
+        "Dirichlet(0.3)",
+        "Dirichlet(0.1)",
+    )  # where FedNova's clients differ in their numbers of steps as well
+    return rows | {
+        f"FedNova, {mild}": partial(played, PARTITIONS[mild], FEDNOVA, rounds),
+        f"FedNova, {strong}": partial(played, PARTITIONS[strong], FEDNOVA, rounds // 4),
+        f"FedNova, {mild}, 6 runs": partial(played, PARTITIONS[mild], FEDNOVA, rounds // 4, 6),
+    }
