@@ -57,7 +57,7 @@ class PooledWeights {
         int32_t* counts;   // of one sample, how many windows of each part have a gradient: parts × channels
     };
     static constexpr int CACHE_LINE = 64, SUMS = 12;  // the latter kept in registers
-    static constexpr int GATHERED = 16;               // vectors of weights
+    static constexpr int GATHERED = 256;              // weights
 
     Index width() const { return whole(across); }
     Index sums_size() const { return Index(out.channels) * kernel.rows * width() / LANES; }
@@ -104,7 +104,7 @@ class PooledWeights {
     // Of every part and channel, the windows with a gradient in front of the others, of which the gradient is zero. It
     // takes a few cycles for each window, so there must be many weights to multiply with.
     void gather(int lane, const Scratch& at) const {
-        const bool worthwhile = kernel.rows * width() >= GATHERED * LANES;
+        const bool worthwhile = kernel.rows * width() >= GATHERED;
         int32_t* counts = at.counts;
         parts(out.height, rows_at_once(), [&](int y, int height) {
             const int count = height * out.width;
@@ -138,8 +138,8 @@ class PooledWeights {
         constexpr int MOST = MANY || R * V <= 5 ? 2 : 1;
         const Index windows = Index(out.height) * out.width, channel = kernel.rows * width();
         parts(out.channels, MOST, [&](int o, int channels) {
-            const int count = *std::max_element(counts + o, counts + o + channels);
             dispatch<MOST>(channels, [&](auto O) {
+                const int count = O == 1 ? counts[o] : std::max(counts[o], counts[o + 1]);
                 add_windows<O, R, V>(strips, count, gradients + o * windows, places + o * windows, sums + o * channel);
             });
         });
