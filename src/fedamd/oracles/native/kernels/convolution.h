@@ -55,7 +55,7 @@ class Convolution final : public Layer {
     static constexpr int SHARED = MANY ? 4 : 8;  // output channels that go through the backward pass together
     static constexpr int STRIP = (16 << 10) / sizeof(Lanes);  // the largest, in `Lanes`: it stays in the first-level cache
     // What the sums of the backward pass's inner loops have room for: output and input channels, places.
-    static constexpr int CORRELATED = MANY ? 4 : 2, SCATTERED = MANY ? 3 : 2;
+    static constexpr int CORRELATED = 4, SCATTERED = MANY ? 3 : 2;
     static constexpr int CORRELATED_PLACES = MANY ? 4 : 1;
     static Shape pooled(Shape shape, bool pool) {
         return pool ? Shape{shape.channels, shape.height / 2, shape.width / 2} : shape;
@@ -140,8 +140,8 @@ class Convolution final : public Layer {
 
     // sums[o][c, i, j] += Σ_{y, x} strip[o][y, x] · in[c, y + i, x + j], still one sum per lane.
     void weight_gradient(const Lanes* image, const Lanes* strip, int outputs, int y, int rows, Lanes* sums) const {
-        parts(outputs, CORRELATED, [&](int first, int size) {
-            parts(kernel.columns, 5, [&](int column, int columns) {
+        parts(kernel.columns, 5, [&](int column, int columns) {
+            parts(outputs, MANY || columns <= 3 ? CORRELATED : CORRELATED / 2, [&](int first, int size) {
                 dispatch<CORRELATED, 5>(size, columns, [&](auto O, auto J) {
                     for (int c = 0; c < in.channels; ++c)
                         for (int i = 0; i < kernel.rows; ++i) {

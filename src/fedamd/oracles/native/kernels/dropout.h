@@ -25,10 +25,12 @@ class Dropout final : public Layer {
             uint64_t keys[LANES];
             for (int lane = 0; lane < samples; ++lane) keys[lane] = mixed(uint64_t(pass.keys[b * LANES + lane]) ^ use);
             for (Index i = b * in.size(), place = 0; place < in.size(); ++i, ++place) {
-                Lanes random = ZERO;  // 24 bits each, which a float holds exactly
-                for (int lane = 0; lane < samples; ++lane)
-                    random[lane] = float(mixed(keys[lane] ^ uint64_t(place)) >> 40) * 0x1p-24f;
-                const Choice kept = random >= p;
+                Choice random = {};  // 24 bits each, which a float holds exactly
+                if (samples == LANES)
+                    for (int lane = 0; lane < LANES; ++lane) random[lane] = drawn(keys[lane], place);
+                else
+                    for (int lane = 0; lane < samples; ++lane) random[lane] = drawn(keys[lane], place);
+                const Choice kept = __builtin_convertvector(random, Lanes) * 0x1p-24f >= p;
                 pass.out[i] = kept ? pass.in[i] * scale : ZERO;
                 if (pass.marks) pass.marks[i] = __builtin_convertvector(kept, Marks);
             }
@@ -42,6 +44,8 @@ class Dropout final : public Layer {
     }
 
   private:
+    static int32_t drawn(uint64_t key, Index place) { return int32_t(mixed(key ^ uint64_t(place)) >> 40); }
+
     const float p, scale;
     const uint64_t use;
 };
