@@ -12,7 +12,10 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 @pytest.fixture
 def gpu(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    return importlib.import_module("gpu")
+    module = importlib.import_module("gpu")
+    unhurried = {part: (measurements, 3600) for part, (measurements, _) in module.PARTS.items()}
+    monkeypatch.setattr(module, "PARTS", unhurried)  # however slow the machine, nothing is to be left out
+    return module
 
 
 def measured(gpu, tmp_path, *words):
