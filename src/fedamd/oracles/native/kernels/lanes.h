@@ -55,13 +55,13 @@ inline Lanes load(const float* from, int count = LANES) {
     return values;
 }
 
-// Adds the first `count` lanes of `values` to `to`.
-inline void add(float* to, Lanes values, int count = LANES) {
+// Adds `scale` times the first `count` lanes of `values` to `to`.
+inline void add(float* to, Lanes values, float scale = 1, int count = LANES) {
     if (count == LANES) {
-        values += load(to);
+        values = load(to) + scale * values;
         std::memcpy(to, &values, sizeof values);
     } else {
-        for (int lane = 0; lane < count; ++lane) to[lane] += values[lane];
+        for (int lane = 0; lane < count; ++lane) to[lane] += scale * values[lane];
     }
 }
 

@@ -116,7 +116,7 @@ class Linear final : public Layer {
             FEDAMD_UNROLL
             for (int p = 0; p < P; ++p) {
                 const int i = (column + p) * LANES;
-                add(pass.gradient + Index(first + o) * inputs + i, acc[o][p] * pass.scale, std::min(LANES, inputs - i));
+                add(pass.gradient + Index(first + o) * inputs + i, acc[o][p], pass.scale, std::min(LANES, inputs - i));
             }
     }
 

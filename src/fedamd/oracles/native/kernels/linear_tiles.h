@@ -107,7 +107,7 @@ class LinearTiles {
             for (int v = 0; v < N; ++v, from += LANES, to += LANES) {
                 const int count = FULL ? LANES : std::min(LANES, inputs - first - v * LANES);
                 kept[v] = load(from, count);
-                add(to, acc[v] * pass.scale, count);
+                add(to, acc[v], pass.scale, count);
                 __builtin_prefetch(from + 2 * N * LANES, 0, 2);  // of the columns after the next
                 __builtin_prefetch(to + 2 * N * LANES, 1, 2);
             }
