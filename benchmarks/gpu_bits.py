@@ -63,7 +63,7 @@ def measurements(bench: Bench) -> dict[str, Callable[[], Row]]:
     def cost(method: str) -> Row:
         """A round with own products over one with cuBLAS's, whose bits depend on the stack: the least of some turns."""
         own, library = [], []
-        for _ in range(TURNS):
+        for _ in range(2 if bench.tiny else TURNS):
             own.append(round_of(method))
             with patch.object(products, "has_kernels", return_value=False):
                 library.append(round_of(method))
