@@ -79,13 +79,6 @@ def cpus() -> list[int]:
     return sorted(os.sched_getaffinity(0), key=place)
 
 
-def processor() -> str:
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text().splitlines() if path.exists() else []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.machine())
-
-
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cores", type=int, nargs="+", default=[1, 2, 4, 8, 16], help="those there are will be used")
@@ -115,6 +108,8 @@ def main(words: Sequence[str] | None = None) -> None:
         if found
     ]
     if options.json:
+        from fedamd.runs.environment import processor
+
         machine = {"processor": processor(), "cpus": cpus(), "cores": there, "python": platform.python_version()}
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps({"machine": machine, "rounds": rows}, indent=1) + "\n")

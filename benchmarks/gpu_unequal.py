@@ -40,10 +40,7 @@ def measurements(bench: Bench) -> dict[str, Callable[[], Row]]:
         return row | {"gradients_a_round": gradients / max(1, runs[0].t)}
 
     rows = {name: partial(played, partition, METHOD, rounds) for name, partition in PARTITIONS.items()}
-    mild, strong = (
-        "Dirichlet(0.3)",
-        "Dirichlet(0.1)",
-    )  # where FedNova's clients differ in their numbers of steps as well
+    mild, strong = "Dirichlet(0.3)", "Dirichlet(0.1)"  # there FedNova's clients differ in their numbers of steps too
     return rows | {
         f"FedNova, {mild}": partial(played, PARTITIONS[mild], FEDNOVA, rounds),
         f"FedNova, {strong}": partial(played, PARTITIONS[strong], FEDNOVA, rounds // 4),

@@ -29,6 +29,7 @@ import torch
 import fedamd
 from fedamd.data import load
 from fedamd.data.partition import ByClasses
+from fedamd.runs.environment import processor
 
 HERE = Path(__file__).parent
 CLIENTS = 100
@@ -163,21 +164,15 @@ def write_data(folder: Path) -> Path:
 
 def describe_machine(cpus: int) -> dict[str, Any]:
     """The processors used are the first ones this process may use."""
-    models = (line.partition(":")[2].strip() for line in read_cpuinfo() if line.startswith("model name"))
     available = sorted(os.sched_getaffinity(0))
     return {
-        "processor": next(models, platform.processor() or platform.machine()),
+        "processor": processor(),
         "cores": len(available),
         "cpus": available[:cpus],
         "load_before": round(os.getloadavg()[0], 2),
         "python": platform.python_version(),
         "torch": torch.__version__,
     }
-
-
-def read_cpuinfo() -> list[str]:
-    path = Path("/proc/cpuinfo")
-    return path.read_text().splitlines() if path.exists() else []
 
 
 # --- measuring ---

@@ -207,3 +207,8 @@ def accepted(
 def like_x(order: Order) -> Tensor:
     """A vector of the payload: its shape, type and device are the model's."""
     return next(value for value in order.payload.values() if isinstance(value, Tensor))
+
+
+def joined(parts: Sequence[Tensor]) -> Tensor:
+    """One below the other; one alone is not copied."""
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts))

@@ -14,7 +14,16 @@ from torch import Tensor
 from fedamd import draw
 from fedamd.algorithms.base import Batches, Order, Size
 from fedamd.draw import Purpose
-from fedamd.engines.base import Request, address, batch_keys, batch_positions, batch_weights, like_x, sample_keys
+from fedamd.engines.base import (
+    Request,
+    address,
+    batch_keys,
+    batch_positions,
+    batch_weights,
+    joined,
+    like_x,
+    sample_keys,
+)
 from fedamd.engines.pieces import WIDEST, widened
 from fedamd.engines.stack import Stack
 from fedamd.transfer import upload
@@ -111,14 +120,14 @@ class _Drawing:
     def _keys(self, purpose: Purpose, index: int, counts: Sequence[int]) -> Tensor:
         """The address of every batch, client by client."""
         words, clients = (torch.split(rows, self._rows) for rows in (self._words(purpose, index), self._clients))
-        return _joined([batch_keys(*own) for own in zip(words, clients, counts, strict=True)])
+        return joined([batch_keys(*own) for own in zip(words, clients, counts, strict=True)])
 
     def _samples(self, index: int, position: Tensor) -> Tensor:
         """Sample numbers of positions in each client's own data; every run has its own partition."""
         rows = [len(order.clients) for _, order in self._orders]
         batches = [len(order.clients) * order.batches[index].count for _, order in self._orders]
         parts = zip(self._orders, torch.split(self._clients, rows), torch.split(position, batches), strict=True)
-        return _joined(
+        return joined(
             [
                 request.site.clients.gather(who, where.reshape(len(who), -1)).view_as(where)
                 for (request, _), who, where in parts
@@ -153,7 +162,3 @@ def _memory(group: Sequence[tuple[Request, Order]], x: Tensor) -> dict[str, Tens
 def _one_by_one(batches: Tensor) -> list[Tensor]:
     """Of (n, count, size) every (n, size), its rows one after the other in memory: nobody need copy them again."""
     return list(batches.transpose(0, 1).contiguous().unbind(0))
-
-
-def _joined(parts: Sequence[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.cat(list(parts))

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from fedamd.algorithms.base import Role
-from fedamd.engines.base import Gradients
+from fedamd.engines.base import Gradients, joined
 from fedamd.engines.captured import CapturedOracle
 from fedamd.oracles.base import Batch
 
@@ -207,14 +207,14 @@ def _answered(
 def _answers(questions: Sequence[_Question], oracle: CapturedOracle, rows: int) -> Iterator[_Answer]:
     """To questions of one kind, those with most batches first: rows of a batch are of those that are still at work."""
     first, counts = questions[0], [len(question.x) for question in questions]
-    x = _joined([question.x for question in questions])
+    x = joined([question.x for question in questions])
     batches = [
         _batch([question.batches[step] for question in questions if len(question.batches) > step])
         for step in range(len(first.batches))
     ]
     losses: list[Tensor] = []
     if first.what == "descent":
-        eta = _joined([question.eta for question in questions if question.eta is not None])
+        eta = joined([question.eta for question in questions if question.eta is not None])
         results, losses = oracle.descend(x, eta, batches)
     elif first.what == "gradient":
         results, loss = oracle.gradient(x, batches[0], rows)
@@ -231,8 +231,4 @@ def _answers(questions: Sequence[_Question], oracle: CapturedOracle, rows: int) 
 def _batch(batches: Sequence[Batch]) -> Batch:
     keys = [batch.keys for batch in batches if batch.keys is not None]
     samples, weights = ([getattr(batch, name) for batch in batches] for name in ("samples", "weights"))
-    return Batch(_joined(samples), _joined(weights), _joined(keys) if keys else None)
-
-
-def _joined(parts: Sequence[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
+    return Batch(joined(samples), joined(weights), joined(keys) if keys else None)

@@ -183,17 +183,8 @@ def _library() -> ctypes.CDLL:
     integers, pointer, number = ctypes.POINTER(ctypes.c_int64), ctypes.c_void_p, ctypes.c_int64
     declare(library, "fedamd_create", pointer, number, integers, number, number, ctypes.POINTER(pointer), integers)
     declare(library, "fedamd_gradient", pointer, _Data, _Batches, *[pointer] * 5)
-    declare(
-        library,
-        "fedamd_descend",
-        pointer,
-        _Data,
-        ctypes.POINTER(_Batches),
-        number,
-        *[pointer] * 2,
-        number,
-        *[pointer] * 2,
-    )
+    descent = (ctypes.POINTER(_Batches), number, pointer, pointer, number, pointer, pointer)
+    declare(library, "fedamd_descend", pointer, _Data, *descent)
     declare(library, "fedamd_score", pointer, _Data, _Batches, *[pointer] * 5)
     library.fedamd_destroy.argtypes, library.fedamd_destroy.restype = [pointer], None
     library.fedamd_lanes.argtypes, library.fedamd_lanes.restype = [], number
