@@ -110,6 +110,7 @@ def widen(model: nn.Sequential) -> None:
         (nn.Sequential(nn.Flatten(), Doubled(72, 4)), "Doubled(in_features=72, out_features=4, bias=True) is none of"),
         (nn.Sequential(nn.Flatten(), nn.Linear(72, 4), nn.Tanh()), "Tanh() is none of the layers"),
         (nn.Bilinear(2, 2, 2), "none of the layers"),
+        (nn.ModuleList([nn.Linear(2, 2)]), "ModuleList(…) is none of the layers"),
         (nn.Sequential(nn.Flatten(2), nn.Linear(36, 4)), "none of the layers"),
         (nn.Sequential(nn.Linear(6, 4)), "6 inputs in a row and is given samples of shape (2, 6, 6)"),
         (nn.Sequential(nn.Flatten(), nn.Linear(71, 4)), "takes 71 inputs"),

@@ -144,8 +144,9 @@ def _after(layer: nn.Module, shape: tuple[int, ...], elementwise: tuple[type[nn.
             raise NotPlain(f"{layer} has dilation, ceil_mode or return_indices")
         return (shape[0], *_windows(layer, shape))
     others = "".join(f", {kind.__name__}" for kind in elementwise)
+    told = f"{type(layer).__name__}(…)" if list(layer.children()) else layer
     raise NotPlain(
-        f"{layer} is none of the layers it knows: Sequential, Conv2d, ReLU, MaxPool2d, Flatten(1, -1), Linear{others}"
+        f"{told} is none of the layers it knows: Sequential, Conv2d, ReLU, MaxPool2d, Flatten(1, -1), Linear{others}"
     )
 
 

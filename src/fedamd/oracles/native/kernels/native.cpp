@@ -200,7 +200,6 @@ void step(const Network& network, float rate, const float* gradient, float* x) {
 // is kept: every layer's goes straight to x, in the same arithmetic.
 double own_step(const Network& network, Workspace& space, const Data& data, const Selection& selection, float rate,
                 float* x) {
-    Sum sum{pieces(selection)};
     if (const auto count = int64_t(selection.rows.size()); count <= STEP) {
         Task whole{0, count};
         whole.gradient = x;
@@ -208,6 +207,7 @@ double own_step(const Network& network, Workspace& space, const Data& data, cons
         work(network, space, data, selection, x, nullptr, whole);
         return whole.score.loss;
     }
+    Sum sum{pieces(selection)};
     space.whole.resize(network.dimension);
     while (add_piece(network, space, data, selection, x, nullptr, nullptr, space.whole.data(), sum)) {
     }
